@@ -1,0 +1,33 @@
+//! The vocabulary of netwhy as types: evidence, gap, finding, impact, remedy, with their units.
+//!
+//! - [`evidence`]: everything seen in one observation, the one value that is saved and diagnosed
+//! - [`counters`]: kernel counters before and after the window
+//! - [`socket`]: TCP sockets, listeners, use of local ports
+//! - [`conntrack`]: the connection-tracking table
+//! - [`process`]: processes, the applications they run, the words of their logs
+//! - [`finding`]: causes found, with proof, checks and remedies; the report
+//! - [`focus`]: what the user asked to look at
+//!
+//! No input or output, no clock: a value of these types means the same on every machine.
+//! Times are milliseconds since the window began (`…_at_ms`) unless the name says otherwise,
+//! sizes are bytes. A field that the source did not give is `None`, never zero.
+
+pub mod conntrack;
+pub mod counters;
+pub mod evidence;
+pub mod finding;
+pub mod focus;
+pub mod process;
+pub mod socket;
+
+pub use conntrack::*;
+pub use counters::*;
+pub use evidence::*;
+pub use finding::*;
+pub use focus::*;
+pub use process::*;
+pub use socket::*;
+
+/// Version of the evidence and report schema. It grows when a reader of the older version would
+/// misread the newer one; new optional fields do not change it.
+pub const SCHEMA_VERSION: u32 = 1;

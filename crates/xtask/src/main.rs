@@ -1,0 +1,2 @@
+//! Placeholder while the house is built.
+fn main() {}
