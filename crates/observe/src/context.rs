@@ -1,6 +1,6 @@
 //! What observers share: the machine, gaps, who holds which socket.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +23,11 @@ pub struct Context<'a> {
     pub gaps: Vec<Gap>,
     /// Processes that hold sockets, by inode of the socket; kept by the processes observer.
     pub holders: HashMap<u32, Vec<u32>>,
+    /// Inodes of listening sockets; kept by the sockets observer.
+    pub listening: HashSet<u32>,
+    /// Inodes of sockets whose holder is wanted and not known: the processes observer looks for
+    /// them when that is cheap.
+    pub wanted: HashSet<u32>,
     /// Processes seen so far that hold sockets here, and their parents; kept by the processes
     /// observer, which runs before the observers that read this.
     pub processes: Vec<Process>,
@@ -41,6 +46,8 @@ impl<'a> Context<'a> {
             look: 0,
             gaps: Vec::new(),
             holders: HashMap::new(),
+            listening: HashSet::new(),
+            wanted: HashSet::new(),
             processes: Vec::new(),
             buffer: Vec::new(),
         }
@@ -67,6 +74,11 @@ impl<'a> Context<'a> {
         if !self.gaps.iter().any(|g| g.source == gap.source && g.what == gap.what) {
             self.gaps.push(gap);
         }
+    }
+
+    /// Processes that hold a socket, lowest id first.
+    pub fn holders_of(&self, inode: u32) -> &[u32] {
+        self.holders.get(&inode).map_or(&[], Vec::as_slice)
     }
 
     /// Reads a file as text into the shared buffer; notes a gap and gives `None` when it cannot.

@@ -83,6 +83,12 @@ pub trait Machine: Send + Sync {
 
     /// Effective user id of this process.
     fn user(&self) -> u32;
+
+    /// Bytes of one page of memory.
+    fn page_bytes(&self) -> u64;
+
+    /// Clock ticks a second: the unit of the CPU times in `/proc/PID/stat`.
+    fn clock_ticks(&self) -> u64;
 }
 
 /// The inode in a link of `/proc/PID/fd` that points to a socket: `socket:[1234]`.
