@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, Gap, Host, Source, Window};
+use crate::{Cost, Focus, Gap, Host, Source, Window};
 
 /// A cause found in one evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -259,6 +259,13 @@ pub struct Report {
     pub host: Host,
     /// When and for how long.
     pub window: Window,
+    /// What the user asked to look at; everything when empty.
+    #[serde(default)]
+    pub focus: Focus,
+    /// TCP sockets in the namespace at the last look at the whole table, listeners and TIME_WAIT
+    /// included; `None` when the table was not read.
+    #[serde(default)]
+    pub tcp_sockets: Option<u64>,
     /// Causes found, worst first.
     pub findings: Vec<Finding>,
     /// Causes that the evidence excludes.
