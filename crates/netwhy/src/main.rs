@@ -1,2 +1,58 @@
-//! Placeholder while the house is built.
-fn main() {}
+//! netwhy: why is my network slow?
+//!
+//! - [`cli`]: the command line and its words
+//! - [`watch`]: the main job: watch, diagnose, report
+//! - [`child`]: a command that runs while netwhy watches
+//! - [`interrupt`]: Ctrl-C ends a window, not the report
+//! - [`evidence_file`]: saved evidence
+//! - [`explain`]: the pages of the causes
+//! - [`sockets`], [`conntrack`]: one source at a time, live
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+mod child;
+mod cli;
+mod conntrack;
+mod evidence_file;
+mod explain;
+mod failure;
+mod interrupt;
+mod output;
+mod sockets;
+mod watch;
+
+use cli::{Cli, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(tracing_subscriber::EnvFilter::from_env("NETWHY_LOG"))
+        .init();
+    match run(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let failure = error.downcast_ref::<Failure>();
+            // A reader that went away (`netwhy sockets | head`) is no error.
+            if error.downcast_ref::<std::io::Error>().is_some_and(output::is_broken_pipe) {
+                return ExitCode::SUCCESS;
+            }
+            eprintln!("netwhy: {}", output::harmless(&format!("{error:#}")));
+            ExitCode::from(failure.map_or(Failure::OBSERVE, Failure::code))
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<u8> {
+    match cli.command {
+        None => watch::run(&cli.watch, &cli.exec),
+        Some(Command::Explain(options)) => explain::run(&options),
+        Some(Command::Record(options)) => watch::record(&options),
+        Some(Command::Diagnose(options)) => watch::diagnose(&options),
+        Some(Command::Sockets(options)) => sockets::run(&options),
+        Some(Command::Conntrack(options)) => conntrack::run(&options),
+    }
+}

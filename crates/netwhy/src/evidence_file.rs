@@ -1,0 +1,216 @@
+//! Saved evidence: JSON in a zstd frame. Files are hostile: they may be truncated, foreign, of a
+//! newer netwhy, or made to fill the memory.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use model::{Evidence, SCHEMA_VERSION};
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+/// Most bytes of JSON that are read: evidence of 100,000 sockets takes about 200 MB.
+const LARGEST: u64 = 2 << 30;
+/// zstd level: 3 is its default, and writes faster than disks do.
+const LEVEL: i32 = 3;
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Where evidence will be written. Made before the window, so that a path that cannot be written
+/// is told of before anybody waits.
+pub(crate) struct Destination {
+    path: Option<PathBuf>,
+    temporary: Option<(PathBuf, File)>,
+}
+
+/// Prepares a file for writing; `-` is standard output.
+pub(crate) fn create(path: &Path, force: bool) -> anyhow::Result<Destination> {
+    if path == Path::new("-") {
+        return Ok(Destination { path: None, temporary: None });
+    }
+    if path.exists() && !force {
+        anyhow::bail!(Failure::Usage(format!(
+            "{} exists: name another file, or add --force to replace it",
+            path.display()
+        )));
+    }
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.part", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let file = File::create(&temporary)
+        .with_context(|| format!("cannot write {}", path.display()))
+        .map_err(|error| Failure::Usage(format!("{error:#}")))?;
+    Ok(Destination { path: Some(path.to_path_buf()), temporary: Some((temporary, file)) })
+}
+
+impl Destination {
+    /// Writes the evidence and gives the file its name; how many bytes were written.
+    pub(crate) fn write(mut self, evidence: &Evidence) -> anyhow::Result<u64> {
+        let Some((temporary, file)) = self.temporary.take() else {
+            encode(evidence, std::io::stdout().lock())?;
+            return Ok(0);
+        };
+        let path = self.path.clone().unwrap_or_default();
+        let written = encode(evidence, &file)
+            .and_then(|()| {
+                file.sync_all()?;
+                std::fs::rename(&temporary, &path)?;
+                Ok(file.metadata()?.len())
+            })
+            .with_context(|| format!("cannot write {}", path.display()));
+        if written.is_err() {
+            // The first error is the one to tell.
+            let _ = std::fs::remove_file(&temporary);
+        }
+        written
+    }
+}
+
+impl Drop for Destination {
+    fn drop(&mut self) {
+        if let Some((temporary, _)) = &self.temporary {
+            // Nothing was observed: nothing is left behind.
+            let _ = std::fs::remove_file(temporary);
+        }
+    }
+}
+
+fn encode(evidence: &Evidence, to: impl Write) -> anyhow::Result<()> {
+    let mut encoder = zstd::Encoder::new(BufWriter::new(to), LEVEL)?;
+    encoder.include_checksum(true)?;
+    let mut json = BufWriter::with_capacity(1 << 16, encoder);
+    serde_json::to_writer(&mut json, evidence)?;
+    let encoder = json.into_inner().map_err(|error| error.into_error())?;
+    encoder.finish()?.flush()?;
+    Ok(())
+}
+
+/// Reads saved evidence; `-` is standard input.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Evidence> {
+    let result = if path == Path::new("-") {
+        decode(std::io::stdin().lock())
+    } else {
+        File::open(path).map_err(|e| e.to_string()).and_then(decode)
+    };
+    result.map_err(|what| {
+        let name = path.display();
+        Failure::Observe(format!("cannot read evidence from {name}: {what}")).into()
+    })
+}
+
+/// The part of the evidence that every version has.
+#[derive(Deserialize)]
+struct Version {
+    schema_version: u32,
+    netwhy_version: String,
+}
+
+fn decode(from: impl Read) -> Result<Evidence, String> {
+    let mut from = BufReader::new(from);
+    let mut magic = Vec::new();
+    (&mut from).take(4).read_to_end(&mut magic).map_err(|e| e.to_string())?;
+    let from = magic.as_slice().chain(from);
+    let mut json = Vec::new();
+    if magic == ZSTD_MAGIC {
+        let mut decoder =
+            zstd::Decoder::new(from).map_err(|e| e.to_string())?.take(LARGEST + 1);
+        decoder.read_to_end(&mut json).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => format!(
+                "it ends in the middle (after {} bytes of evidence); copy it again",
+                json.len()
+            ),
+            _ => format!("it is damaged ({error}); copy it again"),
+        })?;
+    } else if magic.first().is_some_and(|byte| *byte == b'{') {
+        from.take(LARGEST + 1).read_to_end(&mut json).map_err(|e| e.to_string())?;
+    } else {
+        return Err(foreign(&magic));
+    }
+    if json.len() as u64 > LARGEST {
+        return Err(format!("it holds more than {LARGEST} bytes, more than any evidence has"));
+    }
+    let version: Version = serde_json::from_slice(&json).map_err(|error| {
+        if error.is_eof() {
+            format!("it ends in the middle (after {} bytes); copy it again", json.len())
+        } else {
+            "it is not evidence of netwhy: write such a file with netwhy record -o FILE".to_string()
+        }
+    })?;
+    if version.schema_version > SCHEMA_VERSION {
+        return Err(format!(
+            "it was written by netwhy {} with schema {}, and this netwhy {} knows schemas up to \
+             {SCHEMA_VERSION}; use a newer netwhy",
+            version.netwhy_version,
+            version.schema_version,
+            env!("CARGO_PKG_VERSION"),
+        ));
+    }
+    serde_json::from_slice(&json).map_err(|error| format!("it is damaged: {error}"))
+}
+
+/// Says what a file is that is not evidence.
+fn foreign(magic: &[u8]) -> String {
+    let known = match magic {
+        [] => "it is empty",
+        [0xd4, 0xc3, 0xb2, 0xa1]
+        | [0xa1, 0xb2, 0xc3, 0xd4]
+        | [0x4d, 0x3c, 0xb2, 0xa1]
+        | [0xa1, 0xb2, 0x3c, 0x4d]
+        | [0x0a, 0x0d, 0x0d, 0x0a] => "it is a packet capture, not evidence",
+        [0x1f, 0x8b, ..] => "it is a gzip file, not evidence",
+        _ => "it is not evidence of netwhy",
+    };
+    format!("{known}: write such a file with netwhy record -o FILE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evidence() -> Evidence {
+        Evidence {
+            schema_version: SCHEMA_VERSION,
+            netwhy_version: "1".into(),
+            ..Evidence::default()
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let mut file = Vec::new();
+        encode(&evidence(), &mut file).unwrap();
+        assert_eq!(decode(file.as_slice()), Ok(evidence()));
+        // Plain JSON is read too: people unpack it to look.
+        assert_eq!(decode(serde_json::to_vec(&evidence()).unwrap().as_slice()), Ok(evidence()));
+    }
+
+    #[test]
+    fn every_truncation_is_an_error_that_says_so() {
+        let mut file = Vec::new();
+        encode(&evidence(), &mut file).unwrap();
+        for length in 0..file.len() {
+            let error = decode(&file[..length]).unwrap_err();
+            assert!(
+                error.contains("copy it again") || error.contains("netwhy record"),
+                "{length}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn newer_and_foreign_files_are_named() {
+        let newer = Evidence { schema_version: SCHEMA_VERSION + 1, ..evidence() };
+        let error = decode(serde_json::to_vec(&newer).unwrap().as_slice()).unwrap_err();
+        assert!(error.contains("newer netwhy"), "{error}");
+        for (file, says) in [
+            (&b"\x0a\x0d\x0d\x0arest"[..], "packet capture"),
+            (b"{\"a\": 1}", "not evidence"),
+            (b"#!/bin/sh", "not evidence"),
+            (b"", "empty"),
+        ] {
+            let error = decode(file).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

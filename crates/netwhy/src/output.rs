@@ -1,0 +1,50 @@
+//! Standard output and files: colour, width, text from the machine made harmless.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use report::Style;
+
+use crate::cli::{ReportOptions, When};
+
+/// How to print to standard output or standard error.
+pub(crate) fn style(options: &ReportOptions, to_stderr: bool) -> Style {
+    let terminal = options.output.is_none()
+        && if to_stderr {
+            std::io::stderr().is_terminal()
+        } else {
+            std::io::stdout().is_terminal()
+        };
+    let colour = match options.color {
+        When::Always => true,
+        When::Never => false,
+        When::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+    };
+    Style { colour, ..Style::default() }
+}
+
+/// Prints to a file, standard error or standard output.
+pub(crate) fn print(text: &str, file: Option<&Path>, to_stderr: bool) -> anyhow::Result<()> {
+    match file {
+        Some(path) => std::fs::write(path, text)
+            .with_context(|| format!("cannot write the report to {}", path.display())),
+        None if to_stderr => Ok(std::io::stderr().write_all(text.as_bytes())?),
+        None => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(text.as_bytes())?;
+            Ok(out.flush()?)
+        }
+    }
+}
+
+/// Whether the reader of a pipe went away.
+pub(crate) fn is_broken_pipe(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::BrokenPipe
+}
+
+/// Text without control characters: names come from the machine, and may be meant to harm a
+/// terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}

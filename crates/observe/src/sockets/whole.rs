@@ -1,0 +1,209 @@
+//! Looks at the whole table: every socket that is not a listener.
+//!
+//! At 20,000 sockets one look costs tens of milliseconds of CPU, so looks are made as often as
+//! they stay within a share of the window ([`BUDGET`]), and always at its beginning and end.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::{Earlier, Look, Socket, SocketTable, Source, TcpState, TimerKind};
+use wire::sock_diag::{Extensions, Family, Record, States, request};
+
+use super::close_wait::CloseWaits;
+use super::listeners::Listeners;
+use super::port_use::Ports;
+use super::syn_sent::SynSents;
+use crate::Context;
+
+/// Looks between the ends may take this share of the window: 1 in `BUDGET` (0.4 % of one CPU).
+const BUDGET: u32 = 250;
+/// Looks are at least this far apart.
+const SPACING: Duration = Duration::from_millis(200);
+/// Share of the receive buffer above which no window worth a segment is left: the kernel offers
+/// none below 1/16 of the space (`__tcp_select_window`).
+const FULL: f64 = 15.0 / 16.0;
+
+/// The whole table, look by look.
+#[derive(Default)]
+pub(super) struct Whole {
+    looks: Vec<Look>,
+    earlier: HashMap<u64, Tracked>,
+    generation: u32,
+    ports: Ports,
+    close_waits: CloseWaits,
+    syn_sents: SynSents,
+    sockets: Vec<Socket>,
+    not_kept: u64,
+    next: Duration,
+    failed: bool,
+}
+
+struct Tracked {
+    earlier: Earlier,
+    generation: u32,
+}
+
+impl Whole {
+    /// The first look.
+    pub(super) fn begin(&mut self, context: &mut Context<'_>, listeners: &mut Listeners) {
+        self.ports.begin(context);
+        self.look(context, listeners, false);
+    }
+
+    /// A look, if one is due.
+    pub(super) fn look_if_due(&mut self, context: &mut Context<'_>, listeners: &mut Listeners) {
+        if !self.failed && context.machine.now() >= self.next {
+            self.look(context, listeners, false);
+        }
+    }
+
+    fn look(&mut self, context: &mut Context<'_>, listeners: &mut Listeners, last: bool) {
+        let began = context.machine.now();
+        self.generation += 1;
+        let mut look = Look { at_ms: context.at_ms, ..Look::default() };
+        let mut counts = [0u64; TcpState::ALL.len() + 1];
+        let mut half_open = HashMap::new();
+        let extensions = Extensions::INFO | Extensions::MEMORY | Extensions::CONGESTION;
+        let extensions =
+            if last { extensions } else { Extensions::INFO | Extensions::MEMORY };
+        let states = States::ALL.without(TcpState::Listen);
+        let request = request(Family::Both, states, extensions);
+        let done = super::dump::sockets(context.machine, &request, &mut |record| {
+            let state = record.state();
+            counts[usize::from(state.kernel())] += 1;
+            match state {
+                TcpState::NewSynRecv | TcpState::SynRecv => {
+                    *half_open.entry(record.local()).or_insert(0) += 1;
+                }
+                _ => self.take(record, state, look.at_ms, last, listeners),
+            }
+        });
+        if let Err(error) = done {
+            self.failed = true;
+            return context.gap(Source::Sockets, "TCP sockets", &error);
+        }
+        look.by_state = TcpState::ALL
+            .iter()
+            .filter(|state| counts[usize::from(state.kernel())] > 0)
+            .map(|state| (*state, counts[usize::from(state.kernel())]))
+            .collect();
+        self.looks.push(look);
+        self.earlier.retain(|_, tracked| tracked.generation == self.generation);
+        self.ports.end_of_look(context);
+        self.close_waits.end_of_look();
+        self.syn_sents.end_of_look(context);
+        listeners.half_open(&half_open);
+        let now = context.machine.now();
+        self.next = now + SPACING.max((now - began) * BUDGET);
+    }
+
+    fn take(
+        &mut self,
+        record: &Record<'_>,
+        state: TcpState,
+        at_ms: u64,
+        last: bool,
+        listeners: &Listeners,
+    ) {
+        let (local, remote, cookie) = (record.local(), record.remote(), record.cookie());
+        if self.ports.has(local.port()) && !listeners.has_port(local.port()) {
+            self.ports.add(local, remote, state, record.inode(), cookie);
+        }
+        if state == TcpState::TimeWait {
+            return;
+        }
+        self.syn_sents.add(cookie, record.inode(), remote, state, record.tries());
+        if last && state == TcpState::Established {
+            self.syn_sents.established(remote);
+        }
+        if state == TcpState::CloseWait {
+            let silent_ms = record.last_data_recv_ms();
+            self.close_waits.add(cookie, record.inode(), local, remote, silent_ms);
+        }
+        let stalled = stalled(record);
+        let generation = self.generation;
+        let tracked = self
+            .earlier
+            .entry(cookie)
+            .or_insert_with(|| Tracked { earlier: earlier(record, at_ms), generation });
+        tracked.generation = generation;
+        tracked.earlier.looks += 1;
+        tracked.earlier.looks_stalled += u32::from(stalled);
+        if last {
+            if self.sockets.len() >= SocketTable::MAX_SOCKETS {
+                self.not_kept += 1;
+                return;
+            }
+            let mut socket = record.to_socket();
+            socket.last_at_ms = at_ms;
+            socket.first = (tracked.earlier.looks > 1).then_some(tracked.earlier);
+            self.sockets.push(socket);
+        }
+    }
+
+    /// A few words on what is seen so far.
+    pub(super) fn seen(&self) -> Option<String> {
+        let look = self.looks.last()?;
+        let mut words = format!("{} sockets", look.total());
+        let retrying = self.syn_sents.retrying();
+        if retrying > 0 {
+            words.push_str(&format!(", {retrying} SYNs repeated"));
+        }
+        Some(words)
+    }
+
+    /// The last look and what came of all.
+    pub(super) fn finish(
+        mut self,
+        context: &mut Context<'_>,
+        listeners: &mut Listeners,
+    ) -> Option<SocketTable> {
+        if !self.failed {
+            self.look(context, listeners, true);
+        }
+        if self.looks.is_empty() {
+            return None;
+        }
+        for socket in &mut self.sockets {
+            socket.pid = context.holders_of(socket.inode).first().copied();
+        }
+        Some(SocketTable {
+            looks: self.looks,
+            sockets: self.sockets,
+            not_kept: self.not_kept,
+            port_use: self.ports.finish(context),
+            close_wait: self.close_waits.finish(context),
+            syn_sent: self.syn_sents.finish(context),
+        })
+    }
+}
+
+/// Whether data waits and cannot move: at the reader, unread data leaves no window worth a
+/// segment; at the writer, the peer's window is closed and only probes are sent.
+fn stalled(record: &Record<'_>) -> bool {
+    let reader = record.receive_queue() > 0
+        && (matches!((record.rcv_wnd(), record.rcv_mss()), (Some(w), Some(mss)) if w < mss)
+            || record.memory().is_some_and(|m| {
+                f64::from(m.receive_bytes) >= FULL * f64::from(m.receive_buffer_bytes)
+            }));
+    let writer = record.send_queue() > 0
+        && (record.timer() == TimerKind::Persist || record.snd_wnd() == Some(0));
+    reader || writer
+}
+
+fn earlier(record: &Record<'_>, at_ms: u64) -> Earlier {
+    Earlier {
+        at_ms,
+        looks: 0,
+        looks_stalled: 0,
+        state: record.state(),
+        receive_queue_bytes: record.receive_queue(),
+        send_queue_bytes: record.send_queue(),
+        bytes_received: record.bytes_received().unwrap_or(0),
+        bytes_acked: record.bytes_acked().unwrap_or(0),
+        total_retrans: record.total_retrans().unwrap_or(0),
+        rwnd_limited_us: record.rwnd_limited_us().unwrap_or(0),
+        sndbuf_limited_us: record.sndbuf_limited_us().unwrap_or(0),
+        busy_us: record.busy_time_us().unwrap_or(0),
+    }
+}
