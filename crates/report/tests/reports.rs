@@ -1,0 +1,271 @@
+//! Reports as they stand in a terminal: snapshots, and what must hold for every report.
+
+mod samples;
+
+use model::{Report, Source};
+use report::{Style, json, text};
+use samples::{gap, healthy, proof, trouble, undecided};
+
+const PLAIN: Style = Style {
+    colour: false,
+    width: 80,
+};
+
+#[test]
+fn a_host_in_trouble() {
+    insta::assert_snapshot!(text(&trouble(), PLAIN));
+}
+
+#[test]
+fn a_host_in_trouble_in_colour() {
+    let coloured = text(
+        &trouble(),
+        Style {
+            colour: true,
+            width: 80,
+        },
+    );
+    insta::assert_snapshot!(coloured.replace('\x1b', "␛"));
+}
+
+#[test]
+fn colour_changes_no_word_and_no_line() {
+    let mut coloured = text(
+        &trouble(),
+        Style {
+            colour: true,
+            width: 80,
+        },
+    );
+    while let Some(at) = coloured.find('\x1b') {
+        let length = coloured[at..].find('m').unwrap();
+        coloured.replace_range(at..=at + length, "");
+    }
+    assert_eq!(coloured, text(&trouble(), PLAIN));
+}
+
+#[test]
+fn a_healthy_host() {
+    insta::assert_snapshot!(text(&healthy(), PLAIN));
+}
+
+/// What could not be seen takes the all-clear back.
+#[test]
+fn a_healthy_host_half_seen() {
+    let mut report = healthy();
+    report.host.root = false;
+    report.gaps = vec![
+        gap(
+            Source::Processes,
+            "files of 212 processes",
+            "/proc/1/fd: permission denied",
+        ),
+        gap(
+            Source::Conntrack,
+            "the table",
+            "netlink: operation not permitted",
+        ),
+    ];
+    report.undecided = vec![undecided("fd-exhausted", "files of 212 processes", None)];
+    report.ruled_out.truncate(1);
+    insta::assert_snapshot!(text(&report, PLAIN));
+}
+
+#[test]
+fn an_interrupted_window_with_a_focus() {
+    let mut report = healthy();
+    report.window.duration_ms = 3_210;
+    report.window.interrupted = true;
+    report.host.netns = Some("web".into());
+    report.host.cpus = 1;
+    report.focus.ports = vec![80, 443];
+    report.focus.pids = vec![812];
+    report.cost.looks_planned = 32;
+    report.cost.looks_made = 30;
+    report.cost.looks_late = 2;
+    insta::assert_snapshot!(text(&report, PLAIN));
+}
+
+/// Whether the all-clear is given, for one change to a report that gives it.
+fn all_clear(change: impl Fn(&mut Report)) -> bool {
+    let mut report = healthy();
+    change(&mut report);
+    text(&report, PLAIN).contains("Nothing slows this host's network down.")
+}
+
+#[test]
+fn the_all_clear_needs_sight_of_the_whole_host() {
+    assert!(all_clear(|_| {}));
+    assert!(!all_clear(|r| r.gaps.push(gap(
+        Source::Listeners,
+        "listeners",
+        "why"
+    ))));
+    assert!(!all_clear(|r| r.gaps.push(gap(
+        Source::Counters,
+        "counters",
+        "why"
+    ))));
+    assert!(!all_clear(|r| r.undecided.push(undecided("x", "y", None))));
+    assert!(!all_clear(|r| r.focus.ports.push(80)));
+    assert!(all_clear(|r| r.gaps.push(gap(
+        Source::Softnet,
+        "softnet",
+        "why"
+    ))));
+}
+
+/// Text from the machine must not reach a terminal as it is.
+#[test]
+fn hostile_strings_are_shown_not_sent() {
+    const EVIL: &str = "a\x1b]0;x\x07\u{9b}2J\r\u{202e}b\tc\u{0}";
+    let mut report = trouble();
+    report.host.name = EVIL.into();
+    report.host.kernel = EVIL.into();
+    report.host.netns = Some(EVIL.into());
+    report.activity = vec![EVIL.into()];
+    report.gaps = vec![gap(Source::Logs, EVIL, EVIL)];
+    report.gaps[0].closes_with = Some(EVIL.into());
+    report.undecided = vec![undecided(EVIL, EVIL, Some(EVIL))];
+    for ruled in &mut report.ruled_out {
+        ruled.cause = EVIL.into();
+        ruled.because = EVIL.into();
+    }
+    let mut quiet = report.clone();
+    quiet.findings.clear();
+    for finding in &mut report.findings {
+        finding.cause = EVIL.into();
+        finding.title = EVIL.into();
+        finding.subject.name = EVIL.into();
+        finding.subject.processes[0].name = EVIL.into();
+        finding.impact.text = EVIL.into();
+        finding.evidence = vec![proof(EVIL, EVIL, Source::Logs)];
+        finding.checks = vec![EVIL.into()];
+        for remedy in &mut finding.remedies {
+            remedy.text = EVIL.into();
+            remedy.command = Some(format!("{EVIL} command"));
+            remedy.note = Some(EVIL.into());
+        }
+        for effect in &mut finding.effects {
+            effect.text = EVIL.into();
+            effect.cause = Some(EVIL.into());
+        }
+    }
+    for report in [&report, &quiet] {
+        for shown in [text(report, PLAIN), json(report)] {
+            let acting = shown
+                .chars()
+                .find(|c| *c != '\n' && (c.is_control() || *c == '\u{202e}'));
+            assert_eq!(acting, None, "in\n{shown}");
+        }
+    }
+    let back: Report = serde_json::from_str(&json(&report)).unwrap();
+    assert_eq!(back, report);
+}
+
+/// Texts of many shapes, made by a small generator with a fixed seed (Knuth's MMIX constants).
+fn shapes(count: usize) -> Vec<String> {
+    const PARTS: [&str; 12] = [
+        "a",
+        "word",
+        " ",
+        "  ",
+        "\n",
+        "30 %",
+        "漢字漢字",
+        "x̂",
+        "·",
+        "🦀🦀",
+        "\x1b[1m",
+        "/a/very/long/path/without/a/space/that/goes/on/and/on/until/it/is/longer/than/a/line/of/eighty",
+    ];
+    let mut state: u64 = 7;
+    let mut next = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    (0..count)
+        .map(|_| {
+            let mut text = String::new();
+            for _ in 0..next() % 40 {
+                text.push_str(PARTS[next() % PARTS.len()]);
+                if next() % 2 == 0 {
+                    text.push(' ');
+                }
+            }
+            text
+        })
+        .collect()
+}
+
+#[test]
+fn no_line_is_wider_than_asked() {
+    for shape in shapes(400) {
+        let mut report = trouble();
+        report.host.name = shape.clone();
+        report.ruled_out[0].because = shape.clone();
+        report.gaps[0].what = shape.clone();
+        report.undecided[0].needs = shape.clone();
+        report.findings[0].checks.clear();
+        report.findings[1].checks.clear();
+        for finding in &mut report.findings {
+            finding.title = shape.clone();
+            finding.subject.name = shape.clone();
+            finding.impact.text = shape.clone();
+            finding.evidence[0].text = shape.clone();
+            finding.evidence[0].label = shape.chars().take(9).collect();
+            finding.remedies[0].text = shape.clone();
+            finding.remedies[0].command = None;
+            finding.remedies[0].note = Some(shape.clone());
+        }
+        let mut quiet = report.clone();
+        quiet.findings.clear();
+        quiet.activity = vec![shape];
+        for width in [40, 80, 132] {
+            for report in [&report, &quiet] {
+                for line in text(
+                    report,
+                    Style {
+                        colour: false,
+                        width,
+                    },
+                )
+                .lines()
+                {
+                    let columns = unicode_width::UnicodeWidthStr::width(line);
+                    assert!(columns <= width, "{columns} columns of {width}: {line:?}");
+                    assert_eq!(line, line.trim_end(), "trailing space");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn json_is_stable_and_reads_back() {
+    let report = trouble();
+    let once = json(&report);
+    assert_eq!(once, json(&report));
+    assert_eq!(serde_json::from_str::<Report>(&once).unwrap(), report);
+    let value: serde_json::Value = serde_json::from_str(&once).unwrap();
+    for key in [
+        "schema_version",
+        "findings",
+        "ruled_out",
+        "undecided",
+        "gaps",
+        "cost",
+    ] {
+        assert!(value.get(key).is_some(), "no {key}");
+    }
+    for key in [
+        "cause", "severity", "subject", "impact", "evidence", "remedies", "effects",
+    ] {
+        assert!(
+            value["findings"][0].get(key).is_some(),
+            "no {key} in a finding"
+        );
+    }
+}

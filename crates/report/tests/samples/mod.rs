@@ -1,0 +1,249 @@
+//! Reports as `diagnose` would make them, for the tests of this crate.
+
+use model::{
+    Cost, Effect, Figure, Finding, Focus, Gap, Host, Impact, ImpactUnit, ProcessName, Proof, Reach,
+    Remedy, RemedyChange, Report, RuledOut, SCHEMA_VERSION, Severity, Source, Subject, SubjectKind,
+    Undecided, Window,
+};
+
+/// A busy host on which nothing is wrong.
+pub(crate) fn healthy() -> Report {
+    Report {
+        schema_version: SCHEMA_VERSION,
+        netwhy_version: "0.1.0".into(),
+        host: Host {
+            name: "web-3".into(),
+            kernel: "6.18.1".into(),
+            cpus: 2,
+            memory_bytes: 8 << 30,
+            page_bytes: 4096,
+            netns: None,
+            root: true,
+        },
+        window: Window {
+            start_unix_ms: 1_790_000_000_000,
+            duration_ms: 10_003,
+            interrupted: false,
+        },
+        focus: Focus::default(),
+        tcp_sockets: Some(20_113),
+        findings: vec![],
+        ruled_out: vec![
+            ruled(
+                "accept-queue-overflow",
+                "3 of 4,096 at most in the queue of 0.0.0.0:80",
+            ),
+            ruled("conntrack-table-full", "180 of 262,144 entries"),
+            ruled(
+                "ephemeral-ports-exhausted",
+                "50 of 28,232 ports towards 127.0.0.1:9000",
+            ),
+            ruled("time-wait-overflow", "TcpExtTCPTimeWaitOverflow +0"),
+        ],
+        undecided: vec![],
+        gaps: vec![],
+        cost: Cost {
+            cpu_ms: 40.0,
+            cpu_percent_of_one: 0.4,
+            max_resident_bytes: 11 << 20,
+            looks_planned: 100,
+            looks_made: 100,
+            looks_late: 0,
+        },
+        activity: vec![
+            "busiest: nginx 0.0.0.0:80, 9,400 connections/s, accept queue 3 of 4,096 at most"
+                .into(),
+            "round trip p50 0.2 ms, p99 1.1 ms over 20,104 connections; 0.00 % retransmitted"
+                .into(),
+        ],
+    }
+}
+
+/// A queue that overflows, workers that run out, with consequences and gaps.
+pub(crate) fn trouble() -> Report {
+    let mut report = healthy();
+    report.tcp_sockets = Some(1_193);
+    report.activity.clear();
+    report.ruled_out.remove(0);
+    report.findings = vec![accept_queue(), workers()];
+    report.undecided = vec![
+        undecided(
+            "close-wait-leak",
+            "two looks at the whole table",
+            Some("netwhy --for 10s"),
+        ),
+        undecided(
+            "fd-exhausted",
+            "the files of other users' processes",
+            Some("run as root"),
+        ),
+        undecided(
+            "receiver-stalled",
+            "two looks at the whole table",
+            Some("netwhy --for 10s"),
+        ),
+    ];
+    report.gaps = vec![gap(
+        Source::KernelLog,
+        "the kernel's log",
+        "/dev/kmsg: permission denied",
+    )];
+    report
+}
+
+fn accept_queue() -> Finding {
+    Finding {
+        cause: "accept-queue-overflow".into(),
+        title: "Connections are dropped: nginx accepts too slowly for its queue".into(),
+        severity: Severity::Critical,
+        subject: Subject {
+            kind: SubjectKind::Listener,
+            name: "0.0.0.0:80".into(),
+            local: "0.0.0.0:80".parse().ok(),
+            remote: None,
+            processes: [10_490, 10_491].map(|pid| ProcessName { name: "nginx".into(), pid }).into(),
+        },
+        impact: Impact {
+            text: "1,620 of 5,377 new connections dropped (30 %): clients see 1 s, 3 s, 7 s."
+                .into(),
+            unit: ImpactUnit::ConnectionsLost,
+            amount: 1620.0,
+            share: Some(0.301),
+        },
+        evidence: vec![
+            proof(
+                "queue",
+                "10 of 10 full in 97 of 100 looks; the limit is the smaller of\n\
+                 backlog 10 (nginx: listen 80 backlog=10)  <- this one rules\n\
+                 somaxconn 4096",
+                Source::Listeners,
+            ),
+            proof(
+                "why",
+                "nginx was runnable but not running 71 % of the time (2 of 2 CPUs busy)",
+                Source::Processes,
+            ),
+            proof("proof", "TcpExtListenOverflows +1,620", Source::Counters),
+            proof("proof", "this socket's own drops +1,620", Source::Listeners),
+        ],
+        checks: vec![
+            "ss -ltnm 'sport = :80'".into(),
+            "nstat -az TcpExtListenOverflows TcpExtListenDrops TcpExtTCPReqQFullDrop TcpExtTCPReqQFullDoCookies"
+                .into(),
+        ],
+        remedies: vec![
+            Remedy {
+                change: RemedyChange::Config {
+                    application: "nginx".into(),
+                    place: Some("/etc/nginx/nginx.conf:12".into()),
+                    setting: "listen".into(),
+                    value: "80 backlog=4096".into(),
+                },
+                text: "/etc/nginx/nginx.conf:12   listen 80 backlog=4096;".into(),
+                command: Some("nginx -t && nginx -s reload".into()),
+                needs_root: true,
+                reaches: Reach::AfterListen,
+                note: Some("Check the new limit in the column Send-Q of ss -ltn.".into()),
+            },
+            Remedy {
+                change: RemedyChange::Advice,
+                text: "give nginx more CPU: it was ready to accept and had none".into(),
+                command: None,
+                needs_root: false,
+                reaches: Reach::Elsewhere,
+                note: None,
+            },
+        ],
+        effects: vec![
+            Effect {
+                cause: Some("syn-retransmitted".into()),
+                text: "clients repeated 2,204 SYNs".into(),
+            },
+            Effect { cause: None, text: "connect() took 1 s and more in 412 cases".into() },
+        ],
+    }
+}
+
+fn workers() -> Finding {
+    Finding {
+        cause: "worker-pool-exhausted".into(),
+        title: "php-fpm pool www has no free worker: requests wait, then fail with 502".into(),
+        severity: Severity::Warning,
+        subject: Subject {
+            kind: SubjectKind::Process,
+            name: "php-fpm pool www".into(),
+            local: None,
+            remote: None,
+            processes: (0..9)
+                .map(|n| ProcessName {
+                    name: "php-fpm8.2".into(),
+                    pid: 700 + n,
+                })
+                .collect(),
+        },
+        impact: Impact {
+            text: "31 of 4,010 requests answered with 502 or 504 (0.8 %).".into(),
+            unit: ImpactUnit::RequestsFailed,
+            amount: 31.0,
+            share: Some(0.0077),
+        },
+        evidence: vec![proof(
+            "log",
+            "[pool www] server reached pm.max_children setting (5), consider raising it",
+            Source::Logs,
+        )],
+        checks: vec!["grep max_children /var/log/php8.2-fpm.log | tail -n 5".into()],
+        remedies: vec![Remedy {
+            change: RemedyChange::Sysctl {
+                name: "net.core.somaxconn".into(),
+                current: Some("128".into()),
+                value: "4096".into(),
+            },
+            text: "net.core.somaxconn 128 -> 4096".into(),
+            command: Some("sysctl -w net.core.somaxconn=4096".into()),
+            needs_root: true,
+            reaches: Reach::AfterListen,
+            note: None,
+        }],
+        effects: vec![],
+    }
+}
+
+fn ruled(cause: &str, because: &str) -> RuledOut {
+    RuledOut {
+        cause: cause.into(),
+        because: because.into(),
+    }
+}
+
+pub(crate) fn undecided(cause: &str, needs: &str, closes_with: Option<&str>) -> Undecided {
+    Undecided {
+        cause: cause.into(),
+        needs: needs.into(),
+        closes_with: closes_with.map(str::to_string),
+    }
+}
+
+pub(crate) fn gap(source: Source, what: &str, why: &str) -> Gap {
+    Gap {
+        source,
+        what: what.into(),
+        why: why.into(),
+        closes_with: Some("run as root (sudo netwhy)".into()),
+    }
+}
+
+pub(crate) fn proof(label: &str, text: &str, source: Source) -> Proof {
+    let figure = Figure {
+        name: "n".into(),
+        value: 1.0,
+        unit: "1".into(),
+        window_ms: 10_003,
+    };
+    Proof {
+        label: label.into(),
+        text: text.into(),
+        figures: vec![figure],
+        source,
+    }
+}
