@@ -1,1 +1,4 @@
 //! Placeholder while the house is built.
+
+pub mod appconfig;
+pub mod applog;

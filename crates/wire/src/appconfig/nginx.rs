@@ -1,0 +1,250 @@
+//! nginx's configuration: directives in blocks (`ngx_conf_read_token` in `ngx_conf_file.c`).
+//!
+//! Words, words in quotes, `;`, `{`, `}`, comments behind `#`; the code of `…_by_lua_block` is
+//! passed over. A directive comes with the blocks around it; an included file continues in the
+//! blocks in which `include` stands.
+
+use std::rc::Rc;
+
+/// One directive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directive {
+    /// Name: `listen`.
+    pub name: String,
+    /// Arguments without their quotes.
+    pub arguments: Vec<String>,
+    /// Line of its name, from 1.
+    pub line: u32,
+    /// Blocks around it, outermost first: `http`, `server`. Blocks with arguments carry them:
+    /// `upstream backend`, `location /api`.
+    pub blocks: Rc<[String]>,
+}
+
+impl Directive {
+    /// The blocks around it as one path: `http/server`.
+    pub fn section(&self) -> String {
+        self.blocks.join("/")
+    }
+
+    /// The arguments as written, divided by single spaces.
+    pub fn value(&self) -> String {
+        self.arguments.join(" ")
+    }
+}
+
+/// Most directives taken from one file.
+const MOST_DIRECTIVES: usize = 50_000;
+/// Deepest nesting that is followed.
+const MOST_BLOCKS: usize = 32;
+
+/// The directives of a file in their order; a directive that opens a block comes before what is
+/// in it. `outside` are the blocks in which an included file stands.
+pub fn directives(text: &[u8], outside: &Rc<[String]>) -> Vec<Directive> {
+    let mut found = Vec::new();
+    let mut blocks = Rc::clone(outside);
+    let mut reader = Reader {
+        text,
+        at: 0,
+        line: 1,
+    };
+    let mut words: Vec<String> = Vec::new();
+    let mut line = 1;
+    let mut too_deep = 0usize;
+    loop {
+        match reader.next() {
+            Token::Word(word) => {
+                if words.is_empty() {
+                    line = word.line;
+                }
+                words.push(word.text);
+            }
+            Token::Semicolon | Token::Open if words.is_empty() => {}
+            token @ (Token::Semicolon | Token::Open) => {
+                let opens = matches!(token, Token::Open);
+                let name = words.remove(0);
+                let arguments = std::mem::take(&mut words);
+                let lua = opens && name.ends_with("_by_lua_block");
+                let block = if arguments.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{name} {}", arguments.join(" "))
+                };
+                if found.len() >= MOST_DIRECTIVES {
+                    break;
+                }
+                found.push(Directive {
+                    name,
+                    arguments,
+                    line,
+                    blocks: Rc::clone(&blocks),
+                });
+                if lua {
+                    reader.pass_lua();
+                } else if opens && blocks.len() >= MOST_BLOCKS {
+                    too_deep += 1;
+                } else if opens {
+                    blocks = blocks.iter().cloned().chain([block]).collect();
+                }
+            }
+            Token::Close => {
+                words.clear();
+                if too_deep > 0 {
+                    too_deep -= 1;
+                } else if blocks.len() > outside.len() {
+                    blocks = blocks[..blocks.len() - 1].into();
+                }
+            }
+            Token::End => break,
+        }
+    }
+    found
+}
+
+struct Word {
+    text: String,
+    line: u32,
+}
+
+enum Token {
+    Word(Word),
+    Semicolon,
+    Open,
+    Close,
+    End,
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+    line: u32,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn step(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        if byte == b'\n' {
+            self.line = self.line.saturating_add(1);
+        }
+        Some(byte)
+    }
+
+    fn next(&mut self) -> Token {
+        loop {
+            match self.peek() {
+                None => return Token::End,
+                Some(b' ' | b'\t' | b'\r' | b'\n') => {
+                    self.step();
+                }
+                Some(b'#') => {
+                    while self.peek().is_some_and(|b| b != b'\n') {
+                        self.step();
+                    }
+                }
+                Some(b';') => {
+                    self.step();
+                    return Token::Semicolon;
+                }
+                Some(b'{') => {
+                    self.step();
+                    return Token::Open;
+                }
+                Some(b'}') => {
+                    self.step();
+                    return Token::Close;
+                }
+                Some(quote @ (b'"' | b'\'')) => {
+                    let line = self.line;
+                    self.step();
+                    return Token::Word(Word {
+                        text: self.word(Some(quote)),
+                        line,
+                    });
+                }
+                Some(_) => {
+                    let line = self.line;
+                    return Token::Word(Word {
+                        text: self.word(None),
+                        line,
+                    });
+                }
+            }
+        }
+    }
+
+    /// A word up to its quote, or up to a space, `;` or `{`; `${` belongs to a word.
+    fn word(&mut self, quote: Option<u8>) -> String {
+        let mut bytes = Vec::new();
+        let mut before = 0;
+        while let Some(byte) = self.peek() {
+            match quote {
+                Some(quote) if byte == quote => {
+                    self.step();
+                    break;
+                }
+                None if matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b';') => break,
+                None if byte == b'{' && before != b'$' => break,
+                _ => {}
+            }
+            self.step();
+            if byte == b'\\' {
+                // As ngx_conf_read_token does: these lose their backslash, others keep it.
+                let Some(next) = self.step() else {
+                    bytes.push(byte);
+                    break;
+                };
+                match next {
+                    b'"' | b'\'' | b'\\' => bytes.push(next),
+                    b't' => bytes.push(b'\t'),
+                    b'r' => bytes.push(b'\r'),
+                    b'n' => bytes.push(b'\n'),
+                    other => bytes.extend([b'\\', other]),
+                }
+                before = next;
+                continue;
+            }
+            bytes.push(byte);
+            before = byte;
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Passes over Lua code to the brace that closes its block. Strings and comments of Lua may
+    /// hold braces.
+    fn pass_lua(&mut self) {
+        let mut depth = 1u32;
+        while let Some(byte) = self.step() {
+            match byte {
+                b'{' => depth = depth.saturating_add(1),
+                b'}' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return;
+                    }
+                }
+                quote @ (b'"' | b'\'') => {
+                    while let Some(inner) = self.step() {
+                        match inner {
+                            b'\\' => {
+                                self.step();
+                            }
+                            b'\n' => break,
+                            inner if inner == quote => break,
+                            _ => {}
+                        }
+                    }
+                }
+                b'-' if self.peek() == Some(b'-') => {
+                    while self.peek().is_some_and(|b| b != b'\n') {
+                        self.step();
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}

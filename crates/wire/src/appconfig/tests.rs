@@ -1,0 +1,133 @@
+//! Real configurations, and arbitrary bytes.
+
+use std::rc::Rc;
+
+use proptest::prelude::*;
+
+use super::{ini, nginx};
+
+const NGINX: &str = r#"user www-data;
+worker_rlimit_nofile 4096; # a comment; with { signs
+events { worker_connections 768; }
+http {
+    log_format main '$remote_addr "$request" '
+                    '$status ${body_bytes_sent}b';
+    access_log /var/log/nginx/access.log main buffer=32k;
+    upstream backend {
+        server unix:/run/php/fpm.sock;
+        keepalive 16;
+    }
+    init_by_lua_block { local s = "}"; -- }
+      if true then t = { a = 1 } end }
+    server {
+        listen 80 backlog=10 ;
+        location ~ \.php$ { fastcgi_pass backend; }
+        location "/a b" { return 200 "x;{}\"y"; }
+        if ($host ~ ^(?<name>a{2})$) { set $x ${name}; }
+    }
+}
+"#;
+
+fn outside() -> Rc<[String]> {
+    Rc::from(Vec::new())
+}
+
+fn shown(text: &str) -> Vec<String> {
+    nginx::directives(text.as_bytes(), &outside())
+        .iter()
+        .map(|d| format!("{}:{}:{} {}", d.line, d.section(), d.name, d.value()))
+        .collect()
+}
+
+#[test]
+fn directives_come_with_their_blocks_and_lines() {
+    let found = shown(NGINX);
+    for expected in [
+        "2::worker_rlimit_nofile 4096",
+        "3:events:worker_connections 768",
+        "5:http:log_format main $remote_addr \"$request\"  $status ${body_bytes_sent}b",
+        "9:http/upstream backend:server unix:/run/php/fpm.sock",
+        "10:http/upstream backend:keepalive 16",
+        "15:http/server:listen 80 backlog=10",
+        "16:http/server/location ~ \\.php$:fastcgi_pass backend",
+        "17:http/server/location /a b:return 200 x;{}\"y",
+    ] {
+        assert!(
+            found.iter().any(|f| f == expected),
+            "no {expected} in {found:#?}"
+        );
+    }
+}
+
+#[test]
+fn an_included_file_continues_in_its_blocks() {
+    let outside: Rc<[String]> = Rc::from(vec!["http".to_string()]);
+    let found = nginx::directives(b"server { listen 81; } } }\nlisten 82;", &outside);
+    assert_eq!(found[1].section(), "http/server");
+    // Braces too many close nothing that this file did not open.
+    assert_eq!((found[2].section(), found[2].line), ("http".to_string(), 2));
+}
+
+#[test]
+fn nesting_without_end_is_bounded() {
+    let text = "a {".repeat(100_000);
+    let found = nginx::directives(text.as_bytes(), &outside());
+    assert!(found.len() <= 50_000);
+    assert!(found.iter().all(|d| d.blocks.len() <= 32));
+    let balanced = format!("{}{} listen 1;", "a {".repeat(100), "}".repeat(100));
+    assert_eq!(
+        nginx::directives(balanced.as_bytes(), &outside())
+            .last()
+            .unwrap()
+            .section(),
+        ""
+    );
+}
+
+#[test]
+fn php_fpm_pools() {
+    let text = "error_log = /var/log/fpm.log ; where\n[www]\n;listen = 1\nlisten=/run/$pool.sock\n\
+                pm.max_children = \"5\"\n\n[ api ]\nlisten = '127.0.0.1:9000'\nbroken line\n";
+    let mut section = String::new();
+    let found: Vec<String> = ini::entries(text.as_bytes(), &mut section)
+        .iter()
+        .map(|e| format!("{}:{}:{}={}", e.line, e.section, e.key, e.value))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "1::error_log=/var/log/fpm.log",
+            "4:www:listen=/run/$pool.sock",
+            "5:www:pm.max_children=5",
+            "8:api:listen=127.0.0.1:9000",
+        ]
+    );
+    assert_eq!(section, "api");
+}
+
+#[test]
+fn truncation_at_every_byte_keeps_what_was_whole() {
+    let whole = shown(NGINX);
+    for end in 0..NGINX.len() {
+        let found = shown(&NGINX[..end]);
+        assert!(found.len() <= whole.len());
+        assert_eq!(found[..], whole[..found.len()], "cut at {end}");
+    }
+    for end in 0..NGINX.len() {
+        ini::entries(&NGINX.as_bytes()[..end], &mut String::new());
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        nginx::directives(&bytes, &outside());
+        ini::entries(&bytes, &mut String::new());
+    }
+
+    #[test]
+    fn arbitrary_syntax_does_no_harm(text in "[ab{};#\"'$ \\\\\n\\-=\\[\\]]{0,200}") {
+        nginx::directives(text.as_bytes(), &outside());
+        ini::entries(text.as_bytes(), &mut String::new());
+    }
+}

@@ -1,0 +1,363 @@
+//! Access logs: where the HTTP status stands in a line.
+//!
+//! A format is known from its template (nginx's `log_format`) or recognised from a line: the
+//! common and combined formats, and JSON with a member `status`. Either way the place is counted
+//! in double quotes: nginx writes a quote inside a value as `\x22`, Apache and JSON as `\"`, so
+//! that what clients send cannot shift it. A template in which clients' text stands unquoted on
+//! both sides of the status, or unescaped before it, is refused.
+
+use memchr::{memchr, memchr2, memmem};
+
+/// Where the status stands in the lines of an access log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessFormat {
+    place: Place,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    /// Behind that many quotes, and then behind a fixed text and these texts one after another.
+    Forward {
+        quotes: u32,
+        fixed: usize,
+        skip: Vec<Vec<u8>>,
+    },
+    /// Behind that many quotes; counted back from the next quote or the end of the line.
+    Backward {
+        quotes: u32,
+        fixed: usize,
+        skip: Vec<Vec<u8>>,
+    },
+    /// In the member `status` of a JSON object.
+    Json,
+}
+
+impl AccessFormat {
+    /// The common and combined formats: the status follows the quoted request.
+    pub fn combined() -> Self {
+        let place = Place::Forward {
+            quotes: 2,
+            fixed: 1,
+            skip: Vec::new(),
+        };
+        AccessFormat { place }
+    }
+
+    /// Recognises a format from one line.
+    pub fn recognise(line: &[u8]) -> Option<Self> {
+        let candidates = if line.trim_ascii_start().starts_with(b"{") {
+            [AccessFormat { place: Place::Json }].to_vec()
+        } else {
+            // `addr - user [21/Nov/2026:03:41:36 +0000] "…" 200`; php-fpm leaves the brackets out.
+            let dated = memmem::find(line, b"/20").is_some() && memchr(b':', line).is_some();
+            if dated {
+                [AccessFormat::combined()].to_vec()
+            } else {
+                Vec::new()
+            }
+        };
+        candidates
+            .into_iter()
+            .find(|format| format.status(line).is_some())
+    }
+
+    /// The format of an nginx `log_format` with these strings joined; `escape` is its parameter
+    /// `escape=`, `None` when absent.
+    ///
+    /// # Errors
+    /// Why the status cannot be found with certainty in such lines, in words.
+    pub fn from_nginx(template: &[u8], escape: Option<&str>) -> Result<Self, &'static str> {
+        let parts = split(template);
+        let at = parts
+            .iter()
+            .position(|part| *part == Part::Variable(b"status"))
+            .ok_or("its log_format has no $status")?;
+        let (ahead, behind) = (&parts[..at], &parts[at + 1..]);
+        let neighbours = [ahead.last(), behind.first()];
+        if neighbours
+            .into_iter()
+            .flatten()
+            .any(|part| part.literal().is_none())
+        {
+            return Err("its log_format sets nothing between $status and its neighbour");
+        }
+        let free_ahead = ahead.iter().any(|p| kind(p) == Kind::Free);
+        if free_ahead && escape == Some("none") {
+            return Err("its log_format has escape=none: clients' text may hold quotes");
+        }
+        let literals = ahead.iter().filter_map(Part::literal);
+        if literals.clone().any(|text| text.contains(&b'\\')) {
+            return Err("its log_format has a backslash");
+        }
+        let quotes = literals.flatten().filter(|b| **b == b'"').count();
+        let quotes = u32::try_from(quotes).map_err(|_| "its log_format is too long")?;
+        let forward = forward(ahead, quotes);
+        let place = match forward {
+            Some(place) => place,
+            None => backward(behind, quotes)
+                .ok_or("its log_format does not set $status apart from clients' text")?,
+        };
+        Ok(AccessFormat { place })
+    }
+
+    /// The status in a line (without its line feed), 100 to 999; `None` when there is none where
+    /// it should be.
+    pub fn status(&self, line: &[u8]) -> Option<u16> {
+        match &self.place {
+            Place::Forward {
+                quotes,
+                fixed,
+                skip,
+            } => {
+                let mut rest = segment(line, *quotes)?.get(*fixed..)?;
+                for text in skip {
+                    rest = super::after(rest, text)?;
+                }
+                leading(rest)
+            }
+            Place::Backward {
+                quotes,
+                fixed,
+                skip,
+            } => {
+                let rest = segment(line, *quotes)?;
+                let mut rest = &rest[..memchr(b'"', rest).unwrap_or(rest.len())];
+                rest = rest.get(..rest.len().checked_sub(*fixed)?)?;
+                for text in skip {
+                    rest = &rest[..memmem::rfind(rest, text)?];
+                }
+                let digits = rest.get(rest.len().checked_sub(3)?..)?;
+                let before = rest.len().checked_sub(4).map(|at| rest[at]);
+                if before.is_some_and(|b| b.is_ascii_digit()) {
+                    None
+                } else {
+                    leading(digits)
+                }
+            }
+            Place::Json => {
+                let rest = super::after(line, b"\"status\":")?.trim_ascii_start();
+                leading(rest.strip_prefix(b"\"").unwrap_or(rest))
+            }
+        }
+    }
+}
+
+/// What follows that many quotes, a backslash taking the byte behind it along.
+fn segment(line: &[u8], quotes: u32) -> Option<&[u8]> {
+    let mut rest = line;
+    let mut left = quotes;
+    while left > 0 {
+        let at = memchr2(b'"', b'\\', rest)?;
+        if rest[at] == b'"' {
+            left -= 1;
+            rest = &rest[at + 1..];
+        } else {
+            rest = rest.get(at + 2..)?;
+        }
+    }
+    Some(rest)
+}
+
+/// Three digits at the beginning that no fourth follows.
+fn leading(rest: &[u8]) -> Option<u16> {
+    let [a, b, c] = *rest.first_chunk::<3>()?;
+    let digits = a.is_ascii_digit() && b.is_ascii_digit() && c.is_ascii_digit();
+    if !digits || a == b'0' || rest.get(3).is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0'))
+}
+
+/// A part of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part<'a> {
+    Literal(&'a [u8]),
+    Variable(&'a [u8]),
+}
+
+impl<'a> Part<'a> {
+    fn literal(&self) -> Option<&'a [u8]> {
+        match self {
+            Part::Literal(text) => Some(text),
+            Part::Variable(_) => None,
+        }
+    }
+}
+
+/// Splits a template into texts and variables (`$name`, `${name}`).
+fn split(template: &[u8]) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = template;
+    while let Some(at) = memchr(b'$', rest) {
+        let (literal, variable) = rest.split_at(at);
+        if !literal.is_empty() {
+            parts.push(Part::Literal(literal));
+        }
+        let braced = variable.get(1) == Some(&b'{');
+        let start = if braced { 2 } else { 1 };
+        let name = &variable[start.min(variable.len())..];
+        let length = name
+            .iter()
+            .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
+            .count();
+        parts.push(Part::Variable(&name[..length]));
+        let closed = usize::from(braced && name.get(length) == Some(&b'}'));
+        rest = &name[length + closed..];
+    }
+    if !rest.is_empty() {
+        parts.push(Part::Literal(rest));
+    }
+    parts
+}
+
+/// What the value of a variable may look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A text of the template.
+    Literal,
+    /// One word of letters, digits and `:._+-/`.
+    Word,
+    /// `21/Nov/2026:03:41:36 +0000`: one space.
+    TimeLocal,
+    /// Anything.
+    Free,
+}
+
+fn kind(part: &Part<'_>) -> Kind {
+    /// Variables whose values nginx makes, without spaces, quotes or brackets.
+    const WORDS: &[&str] = &[
+        "body_bytes_sent",
+        "bytes_sent",
+        "connection",
+        "connection_requests",
+        "connection_time",
+        "content_length",
+        "hostname",
+        "http2",
+        "https",
+        "limit_req_status",
+        "limit_conn_status",
+        "msec",
+        "nginx_version",
+        "pid",
+        "pipe",
+        "proxy_protocol_addr",
+        "proxy_protocol_port",
+        "realip_remote_addr",
+        "realip_remote_port",
+        "remote_addr",
+        "remote_port",
+        "request_id",
+        "request_length",
+        "request_time",
+        "scheme",
+        "server_addr",
+        "server_port",
+        "server_protocol",
+        "ssl_cipher",
+        "ssl_protocol",
+        "ssl_session_reused",
+        "status",
+        "tcpinfo_rcv_space",
+        "tcpinfo_rtt",
+        "tcpinfo_rttvar",
+        "tcpinfo_snd_cwnd",
+        "time_iso8601",
+        "upstream_cache_status",
+        "gzip_ratio",
+    ];
+    match part {
+        Part::Literal(_) => Kind::Literal,
+        Part::Variable(b"time_local") => Kind::TimeLocal,
+        Part::Variable(name) if WORDS.iter().any(|w| w.as_bytes() == *name) => Kind::Word,
+        Part::Variable(_) => Kind::Free,
+    }
+}
+
+/// Whether a text of the template cannot stand inside a [`Kind::Word`].
+fn divides(text: &[u8]) -> bool {
+    text.iter()
+        .any(|b| !b.is_ascii_alphanumeric() && !b":._+-/".contains(b))
+}
+
+/// The place counted from the last quote before the status.
+fn forward(ahead: &[Part<'_>], quotes: u32) -> Option<Place> {
+    // Parts behind the last quote, the text with the quote cut to what follows it.
+    let last = ahead
+        .iter()
+        .rposition(|p| p.literal().is_some_and(|t| t.contains(&b'"')));
+    let mut parts: Vec<Part<'_>> = ahead[last.unwrap_or(0)..].to_vec();
+    if last.is_some()
+        && let Some(Part::Literal(text)) = parts.first_mut()
+    {
+        let at = memchr::memrchr(b'"', text)?;
+        *text = &text[at + 1..];
+    }
+    let mut fixed = 0;
+    let mut skip: Vec<Vec<u8>> = Vec::new();
+    let mut before = Kind::Literal;
+    for part in parts {
+        let now = kind(&part);
+        match (before, part) {
+            (Kind::Literal, Part::Literal(text)) => fixed += text.len(),
+            (_, Part::Literal(text)) => {
+                if !divides(text) {
+                    return None;
+                }
+                if before == Kind::TimeLocal && text.starts_with(b" ") {
+                    skip.push(b" ".to_vec());
+                }
+                skip.push(text.to_vec());
+            }
+            (Kind::Literal, Part::Variable(_)) if now != Kind::Free => {}
+            // Two variables without a text between them, or a stranger's text.
+            (_, Part::Variable(_)) => return None,
+        }
+        before = now;
+    }
+    (before == Kind::Literal).then_some(Place::Forward {
+        quotes,
+        fixed,
+        skip,
+    })
+}
+
+/// The place counted back from the next quote behind the status, or from the end of the line.
+fn backward(behind: &[Part<'_>], quotes: u32) -> Option<Place> {
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    for part in behind {
+        if let Part::Literal(text) = part
+            && let Some(at) = memchr(b'"', text)
+        {
+            parts.push(Part::Literal(&text[..at]));
+            break;
+        }
+        parts.push(*part);
+    }
+    let mut fixed = 0;
+    let mut skip: Vec<Vec<u8>> = Vec::new();
+    let mut after = Kind::Literal;
+    for part in parts.into_iter().rev() {
+        let now = kind(&part);
+        match (after, part) {
+            (Kind::Literal, Part::Literal(text)) => fixed += text.len(),
+            (_, Part::Literal(text)) => {
+                if !divides(text) {
+                    return None;
+                }
+                if after == Kind::TimeLocal && text.ends_with(b" ") {
+                    skip.push(b" ".to_vec());
+                }
+                skip.push(text.to_vec());
+            }
+            (Kind::Literal, Part::Variable(_)) if now != Kind::Free => {}
+            (_, Part::Variable(_)) => return None,
+        }
+        after = now;
+    }
+    (after == Kind::Literal).then_some(Place::Backward {
+        quotes,
+        fixed,
+        skip,
+    })
+}

@@ -1,0 +1,170 @@
+//! Lines of a log, counted: statuses, and complaints by meaning and subject.
+//!
+//! Bounded whatever the log holds. Keeps no line but the first of each complaint.
+
+use std::collections::{BTreeMap, HashMap};
+
+use memchr::memchr;
+use model::{Complaint, Meaning};
+
+use super::{About, Dialect, Said, apache, nginx, php_fpm, postgresql};
+
+/// Most kinds of complaint that are told apart; more become complaints about nothing in
+/// particular.
+const MOST_KINDS: usize = 256;
+/// Longest first line that is kept, bytes.
+const FIRST_LINE: usize = 300;
+/// Longest subject that is kept, bytes: a Unix socket's path has at most 108.
+const ABOUT: usize = 128;
+
+/// Lines of one log, counted.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    lines: u64,
+    unread: u64,
+    statuses: Box<[u64; 1000]>,
+    complaints: HashMap<(Meaning, Option<String>), (u64, String)>,
+    /// Room for a subject, so that a flood of one complaint does not allocate.
+    scratch: String,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally {
+            lines: 0,
+            unread: 0,
+            statuses: Box::new([0; 1000]),
+            complaints: HashMap::new(),
+            scratch: String::new(),
+        }
+    }
+}
+
+impl Tally {
+    /// Counts the whole lines in `bytes`; a last line without its line feed is left out.
+    pub fn take(&mut self, dialect: &Dialect, bytes: &[u8]) {
+        match dialect {
+            Dialect::Access(format) => self.each(bytes, |tally, line| match format.status(line) {
+                Some(status) => tally.statuses[usize::from(status).min(999)] += 1,
+                None => tally.unread += 1,
+            }),
+            Dialect::Nginx => self.each(bytes, |tally, line| tally.said(line, nginx::parse(line))),
+            Dialect::PhpFpm => {
+                self.each(bytes, |tally, line| tally.said(line, php_fpm::parse(line)));
+            }
+            Dialect::Apache => {
+                self.each(bytes, |tally, line| tally.said(line, apache::parse(line)));
+            }
+            Dialect::Postgresql => {
+                self.each(bytes, |tally, line| {
+                    tally.said(line, postgresql::parse(line))
+                });
+            }
+        }
+    }
+
+    fn each(&mut self, mut bytes: &[u8], mut line: impl FnMut(&mut Self, &[u8])) {
+        while let Some(at) = memchr(b'\n', bytes) {
+            self.lines += 1;
+            line(self, &bytes[..at]);
+            bytes = &bytes[at + 1..];
+        }
+    }
+
+    fn said(&mut self, line: &[u8], said: Option<Said<'_>>) {
+        let Some(said) = said else {
+            self.unread += 1;
+            return;
+        };
+        let Some(meaning) = said.meaning else { return };
+        let mut about = said.about.map(|about| {
+            let mut text = std::mem::take(&mut self.scratch);
+            text.clear();
+            match about {
+                About::Plain(bytes) => clean(bytes, ABOUT, &mut text),
+                About::Unix(bytes) => {
+                    text.push_str("unix:");
+                    clean(bytes, ABOUT, &mut text);
+                }
+            }
+            text
+        });
+        if self.complaints.len() >= MOST_KINDS {
+            let key = (meaning, about);
+            let known = self.complaints.contains_key(&key);
+            about = key.1.filter(|_| known);
+        }
+        let mut key = (meaning, about);
+        if let Some((count, _)) = self.complaints.get_mut(&key) {
+            *count += 1;
+            self.scratch = key.1.take().unwrap_or_default();
+            return;
+        }
+        let mut first = String::new();
+        clean(line, FIRST_LINE, &mut first);
+        self.complaints.insert(key, (1, first));
+    }
+
+    /// Lines counted.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Lines among them that had not the form of their dialect.
+    pub fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    /// How many lines had which HTTP status.
+    pub fn statuses(&self) -> BTreeMap<u16, u64> {
+        (0u16..)
+            .zip(self.statuses.iter().copied())
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+
+    /// Complaints, most frequent first.
+    pub fn complaints(&self) -> Vec<Complaint> {
+        let mut complaints: Vec<Complaint> = self
+            .complaints
+            .iter()
+            .map(|((meaning, about), (count, first))| Complaint {
+                meaning: *meaning,
+                about: about.clone(),
+                count: *count,
+                first_line: first.clone(),
+            })
+            .collect();
+        complaints.sort_by(|a, b| {
+            b.count
+                .cmp(&a.count)
+                .then_with(|| (a.meaning, &a.about).cmp(&(b.meaning, &b.about)))
+        });
+        complaints
+    }
+}
+
+/// Appends bytes as text, at most that many; what could act on a terminal becomes U+FFFD.
+fn clean(bytes: &[u8], most: usize, into: &mut String) {
+    let end = into.len() + most;
+    for chunk in bytes[..bytes.len().min(most)].utf8_chunks() {
+        for c in chunk.valid().chars() {
+            let direction = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            let shown = if (c.is_control() && c != '\t') || direction {
+                '\u{fffd}'
+            } else {
+                c
+            };
+            if into.len() + shown.len_utf8() > end {
+                return;
+            }
+            into.push(shown);
+        }
+        if !chunk.invalid().is_empty() {
+            if into.len() + 3 > end {
+                return;
+            }
+            into.push('\u{fffd}');
+        }
+    }
+}
