@@ -48,3 +48,23 @@ pub(crate) fn is_broken_pipe(error: &std::io::Error) -> bool {
 pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
+
+/// Shows one screen of a command that repeats: on a terminal in place of the one before, cut to
+/// its height; elsewhere after it.
+pub(crate) fn screen(text: &[u8]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match rustix::termios::tcgetwinsize(&out) {
+        Ok(size) if out.is_terminal() => {
+            out.write_all(b"\x1b[H\x1b[2J")?;
+            let rows = usize::from(size.ws_row).saturating_sub(1).max(1);
+            for line in text.split_inclusive(|byte| *byte == b'\n').take(rows) {
+                out.write_all(line)?;
+            }
+        }
+        _ => {
+            out.write_all(text)?;
+            out.write_all(b"\n")?;
+        }
+    }
+    Ok(out.flush()?)
+}

@@ -48,6 +48,11 @@ impl Error {
         Error { tried, on: on.into(), what, kind }
     }
 
+    /// An error from the number that the kernel put in an answer; positive.
+    pub fn kernel(tried: &'static str, on: impl Into<String>, number: i32) -> Self {
+        Error::os(tried, on, rustix::io::Errno::from_raw_os_error(number))
+    }
+
     /// An error in words.
     pub fn new(
         tried: &'static str,

@@ -1,4 +1,17 @@
-//! Placeholder while the house is built.
+//! Bytes to facts: parsers of what a machine says. No input or output.
+//!
+//! - [`netlink`]: messages and attributes
+//! - [`sock_diag`], [`unix_diag`]: sockets
+//! - [`proc_pid`]: `/proc/PID`
+//! - [`ports`]: sets of ports
+//! - [`applog`], [`appconfig`]: logs and configuration of applications
+//!
+//! All bytes are hostile: a parser says what it could not read, and neither panics nor loops.
 
 pub mod appconfig;
 pub mod applog;
+pub mod netlink;
+pub mod ports;
+pub mod proc_pid;
+pub mod sock_diag;
+pub mod unix_diag;

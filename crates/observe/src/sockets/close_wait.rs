@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::net::SocketAddr;
 
 use model::{CloseWait, Gauge};
+use wire::sock_diag::Record;
 
 use crate::Context;
 
@@ -31,22 +32,24 @@ struct Seen {
 
 impl CloseWaits {
     /// Takes one socket in CLOSE_WAIT in.
-    pub(super) fn add(
-        &mut self,
-        cookie: u64,
-        inode: u32,
-        local: SocketAddr,
-        remote: SocketAddr,
-        silent_ms: Option<u32>,
-    ) {
+    pub(super) fn add(&mut self, record: &Record<'_>) {
+        self.see(record.cookie(), || Seen {
+            inode: record.inode(),
+            local: record.local(),
+            remote: record.remote(),
+            first_look: 0,
+            last_look: 0,
+            silent_ms: record.last_data_recv_ms(),
+        });
+    }
+
+    fn see(&mut self, cookie: u64, seen: impl FnOnce() -> Seen) {
         let look = self.looks;
-        if let Some(seen) = self.sockets.get_mut(&cookie) {
-            seen.last_look = look;
-            seen.silent_ms = silent_ms.or(seen.silent_ms);
+        if let Some(known) = self.sockets.get_mut(&cookie) {
+            known.last_look = look;
+            known.silent_ms = seen().silent_ms.or(known.silent_ms);
         } else if self.sockets.len() < FOLLOWED {
-            let seen =
-                Seen { inode, local, remote, first_look: look, last_look: look, silent_ms };
-            self.sockets.insert(cookie, seen);
+            self.sockets.insert(cookie, Seen { first_look: look, last_look: look, ..seen() });
         }
     }
 
@@ -111,10 +114,15 @@ fn shared<T: Hash + Eq + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CloseWaits, summary};
+    use super::{CloseWaits, Seen, summary};
 
     fn end(port: u16) -> std::net::SocketAddr {
         ([198, 18, 0, 1], port).into()
+    }
+
+    fn seen(port: u16) -> Seen {
+        let (local, remote) = (end(80), end(port));
+        Seen { inode: 1, local, remote, first_look: 0, last_look: 0, silent_ms: Some(100) }
     }
 
     #[test]
@@ -122,7 +130,7 @@ mod tests {
         let mut looks = CloseWaits::default();
         for look in 0..4u16 {
             for socket in 0..=look {
-                looks.add(u64::from(socket), 1, end(80), end(1000 + socket), Some(100));
+                looks.see(u64::from(socket), || seen(1000 + socket));
             }
             looks.end_of_look();
         }
@@ -133,7 +141,7 @@ mod tests {
         assert_eq!(seen.remote, None);
 
         let mut looks = CloseWaits::default();
-        looks.add(1, 1, end(80), end(1), None);
+        looks.see(1, || seen(1));
         looks.end_of_look();
         looks.end_of_look();
         let sockets: Vec<_> = looks.sockets.into_values().collect();

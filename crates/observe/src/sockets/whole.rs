@@ -2,6 +2,8 @@
 //!
 //! At 20,000 sockets one look costs tens of milliseconds of CPU, so looks are made as often as
 //! they stay within a share of the window ([`BUDGET`]), and always at its beginning and end.
+//! Between them come light looks, at the states that pass quickly: connections being opened and
+//! those in CLOSE_WAIT. The kernel still walks its whole hash for them, but writes little.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,6 +21,8 @@ use crate::Context;
 const BUDGET: u32 = 250;
 /// Looks are at least this far apart.
 const SPACING: Duration = Duration::from_millis(200);
+/// A light look comes at least this long after a whole one.
+const LIGHT_SPACING: Duration = Duration::from_millis(500);
 /// Share of the receive buffer above which no window worth a segment is left: the kernel offers
 /// none below 1/16 of the space (`__tcp_select_window`).
 const FULL: f64 = 15.0 / 16.0;
@@ -35,7 +39,15 @@ pub(super) struct Whole {
     sockets: Vec<Socket>,
     not_kept: u64,
     next: Duration,
+    next_light: Duration,
     failed: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Whole,
+    Light,
+    Last,
 }
 
 struct Tracked {
@@ -47,27 +59,35 @@ impl Whole {
     /// The first look.
     pub(super) fn begin(&mut self, context: &mut Context<'_>, listeners: &mut Listeners) {
         self.ports.begin(context);
-        self.look(context, listeners, false);
+        self.look(context, listeners, Kind::Whole);
     }
 
     /// A look, if one is due.
     pub(super) fn look_if_due(&mut self, context: &mut Context<'_>, listeners: &mut Listeners) {
-        if !self.failed && context.machine.now() >= self.next {
-            self.look(context, listeners, false);
+        let now = context.machine.now();
+        if self.failed {
+        } else if now >= self.next {
+            self.look(context, listeners, Kind::Whole);
+        } else if now >= self.next_light {
+            self.look(context, listeners, Kind::Light);
         }
     }
 
-    fn look(&mut self, context: &mut Context<'_>, listeners: &mut Listeners, last: bool) {
+    fn look(&mut self, context: &mut Context<'_>, listeners: &mut Listeners, kind: Kind) {
         let began = context.machine.now();
-        self.generation += 1;
         let mut look = Look { at_ms: context.at_ms, ..Look::default() };
         let mut counts = [0u64; TcpState::ALL.len() + 1];
         let mut half_open = HashMap::new();
-        let extensions = Extensions::INFO | Extensions::MEMORY | Extensions::CONGESTION;
-        let extensions =
-            if last { extensions } else { Extensions::INFO | Extensions::MEMORY };
-        let states = States::ALL.without(TcpState::Listen);
-        let request = request(Family::Both, states, extensions);
+        let request = match kind {
+            Kind::Whole => request(Family::Both, Self::states(), Extensions::INFO | Extensions::MEMORY),
+            Kind::Light => request(Family::Both, Self::passing(), Extensions::INFO),
+            Kind::Last => request(
+                Family::Both,
+                Self::states(),
+                Extensions::INFO | Extensions::MEMORY | Extensions::CONGESTION,
+            ),
+        };
+        self.generation += u32::from(kind != Kind::Light);
         let done = super::dump::sockets(context.machine, &request, &mut |record| {
             let state = record.state();
             counts[usize::from(state.kernel())] += 1;
@@ -75,26 +95,47 @@ impl Whole {
                 TcpState::NewSynRecv | TcpState::SynRecv => {
                     *half_open.entry(record.local()).or_insert(0) += 1;
                 }
-                _ => self.take(record, state, look.at_ms, last, listeners),
+                TcpState::CloseWait => {
+                    self.close_waits.add(record);
+                    self.take(record, state, look.at_ms, kind, listeners);
+                }
+                _ => self.take(record, state, look.at_ms, kind, listeners),
             }
         });
         if let Err(error) = done {
             self.failed = true;
             return context.gap(Source::Sockets, "TCP sockets", &error);
         }
+        self.close_waits.end_of_look();
+        self.syn_sents.end_of_look(context);
+        listeners.half_open(&half_open);
+        let took = context.machine.now().saturating_sub(began);
+        self.next_light = began + SPACING.max(took * BUDGET);
+        if kind == Kind::Light {
+            return;
+        }
         look.by_state = TcpState::ALL
             .iter()
-            .filter(|state| counts[usize::from(state.kernel())] > 0)
             .map(|state| (*state, counts[usize::from(state.kernel())]))
+            .filter(|(_, count)| *count > 0)
             .collect();
         self.looks.push(look);
         self.earlier.retain(|_, tracked| tracked.generation == self.generation);
         self.ports.end_of_look(context);
-        self.close_waits.end_of_look();
-        self.syn_sents.end_of_look(context);
-        listeners.half_open(&half_open);
-        let now = context.machine.now();
-        self.next = now + SPACING.max((now - began) * BUDGET);
+        self.next = began + SPACING.max(took * BUDGET);
+        // A light look after a whole one, at the earliest: what it costs is not known yet.
+        self.next_light = began + LIGHT_SPACING;
+    }
+
+    fn states() -> States {
+        States::ALL.without(TcpState::Listen)
+    }
+
+    fn passing() -> States {
+        States::only(TcpState::SynSent)
+            | States::only(TcpState::SynRecv)
+            | States::only(TcpState::NewSynRecv)
+            | States::only(TcpState::CloseWait)
     }
 
     fn take(
@@ -102,23 +143,24 @@ impl Whole {
         record: &Record<'_>,
         state: TcpState,
         at_ms: u64,
-        last: bool,
+        kind: Kind,
         listeners: &Listeners,
     ) {
         let (local, remote, cookie) = (record.local(), record.remote(), record.cookie());
+        if state != TcpState::TimeWait {
+            self.syn_sents.add(cookie, record.inode(), remote, state, record.tries());
+        }
+        if kind == Kind::Light {
+            return;
+        }
         if self.ports.has(local.port()) && !listeners.has_port(local.port()) {
             self.ports.add(local, remote, state, record.inode(), cookie);
         }
         if state == TcpState::TimeWait {
             return;
         }
-        self.syn_sents.add(cookie, record.inode(), remote, state, record.tries());
-        if last && state == TcpState::Established {
+        if kind == Kind::Last && state == TcpState::Established {
             self.syn_sents.established(remote);
-        }
-        if state == TcpState::CloseWait {
-            let silent_ms = record.last_data_recv_ms();
-            self.close_waits.add(cookie, record.inode(), local, remote, silent_ms);
         }
         let stalled = stalled(record);
         let generation = self.generation;
@@ -129,7 +171,7 @@ impl Whole {
         tracked.generation = generation;
         tracked.earlier.looks += 1;
         tracked.earlier.looks_stalled += u32::from(stalled);
-        if last {
+        if kind == Kind::Last {
             if self.sockets.len() >= SocketTable::MAX_SOCKETS {
                 self.not_kept += 1;
                 return;
@@ -159,7 +201,7 @@ impl Whole {
         listeners: &mut Listeners,
     ) -> Option<SocketTable> {
         if !self.failed {
-            self.look(context, listeners, true);
+            self.look(context, listeners, Kind::Last);
         }
         if self.looks.is_empty() {
             return None;

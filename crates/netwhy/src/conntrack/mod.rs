@@ -1,0 +1,180 @@
+//! `netwhy conntrack`: the connection-tracking table, grouped while it is read, or listed.
+//!
+//! - [`select`]: which entries are wanted
+//! - [`rows`]: one entry as a line
+//! - [`summary`]: the groups, the size and the statistics
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use observe::conntrack::Grouping;
+use sys::real::Real;
+use wire::conntrack::Entry;
+
+mod rows;
+mod select;
+mod summary;
+
+use select::Selection;
+
+use crate::cli::ConntrackOptions;
+use crate::interrupt::Interrupt;
+use crate::{output, watch};
+
+/// Bytes of text that are written at once.
+const CHUNK: usize = 1 << 16;
+/// Lines of a group, unless asked otherwise.
+const TOP: usize = 10;
+
+/// What entries are added up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupBy {
+    /// Protocol
+    Protocol,
+    /// TCP state
+    State,
+    /// Source address of the original direction
+    Source,
+    /// Destination address of the original direction
+    Destination,
+    /// Destination port of the original direction
+    Port,
+}
+
+/// What a list is sorted by: largest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Figure {
+    /// Time until the entry expires
+    Timeout,
+    /// Bytes in both directions (needs net.netfilter.nf_conntrack_acct=1)
+    Bytes,
+    /// Packets in both directions (needs net.netfilter.nf_conntrack_acct=1)
+    Packets,
+}
+
+/// `netwhy conntrack`
+pub(crate) fn run(options: &ConntrackOptions) -> anyhow::Result<u8> {
+    watch::enter(&options.netns)?;
+    let selection = Selection::new(options)?;
+    let machine = Real::new();
+    let Some(every) = options.watch else {
+        show(&machine, options, &selection, &mut std::io::stdout().lock())?;
+        return Ok(0);
+    };
+    let interrupt = Interrupt::listen()?;
+    while !interrupt.came() {
+        let next = Instant::now() + every;
+        let mut screen = Vec::new();
+        show(&machine, options, &selection, &mut screen)?;
+        output::screen(&screen)?;
+        while !interrupt.came() && Instant::now() < next {
+            std::thread::sleep(Duration::from_millis(50).min(next - Instant::now()));
+        }
+    }
+    Ok(0)
+}
+
+/// Prints the table once.
+fn show(
+    machine: &Real,
+    options: &ConntrackOptions,
+    selection: &Selection,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if options.list {
+        return list(machine, options, selection, out);
+    }
+    let mut grouping = Grouping::default();
+    each(machine, |entry| {
+        if selection.has(entry) {
+            grouping.add(entry);
+        }
+        ControlFlow::Continue(())
+    })?;
+    let table = grouping.finish(options.top.unwrap_or(TOP));
+    summary::write(machine, options, &table, out)
+}
+
+/// Prints the entries one by one.
+fn list(
+    machine: &Real,
+    options: &ConntrackOptions,
+    selection: &Selection,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let top = options.top.unwrap_or(usize::MAX);
+    let mut text = Vec::with_capacity(2 * CHUNK);
+    if let Some(figure) = options.sort {
+        let mut entries: Vec<(u64, Vec<u8>)> = Vec::new();
+        each(machine, |entry| {
+            if selection.has(entry) {
+                rows::write(entry, options.json, &mut text);
+                entries.push((figure.of(entry), std::mem::take(&mut text)));
+            }
+            if entries.len() >= top.saturating_mul(2).saturating_add(1024) {
+                entries.sort_by(|a, b| b.0.cmp(&a.0));
+                entries.truncate(top);
+            }
+            ControlFlow::Continue(())
+        })?;
+        entries.sort_by(|a, b| b.0.cmp(&a.0));
+        for (_, row) in entries.iter().take(top) {
+            out.write_all(row)?;
+        }
+        return Ok(out.flush()?);
+    }
+    let mut left = top;
+    let mut written = Ok(());
+    each(machine, |entry| {
+        if left == 0 {
+            return ControlFlow::Break(());
+        }
+        if selection.has(entry) {
+            left -= 1;
+            rows::write(entry, options.json, &mut text);
+            if text.len() >= CHUNK {
+                written = out.write_all(&text);
+                text.clear();
+                if written.is_err() {
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    written?;
+    out.write_all(&text)?;
+    Ok(out.flush()?)
+}
+
+impl Figure {
+    fn of(self, entry: &Entry<'_>) -> u64 {
+        let both = |counters: fn(&wire::conntrack::Counters) -> u64| {
+            let original = entry.original_counters().map_or(0, |c| counters(&c));
+            original.saturating_add(entry.reply_counters().map_or(0, |c| counters(&c)))
+        };
+        match self {
+            Figure::Timeout => u64::from(entry.timeout_s().unwrap_or(0)),
+            Figure::Bytes => both(|c| c.bytes),
+            Figure::Packets => both(|c| c.packets),
+        }
+    }
+}
+
+/// Calls for each entry of the table until told to stop.
+fn each(
+    machine: &Real,
+    entry: impl FnMut(&Entry<'_>) -> ControlFlow<()>,
+) -> anyhow::Result<()> {
+    let mut entry = entry;
+    observe::conntrack::dump(machine, &mut entry).map_err(|error| {
+        let help = match error.kind {
+            sys::Kind::Permission => "; run as root, or see only its size: sysctl \
+                                      net.netfilter.nf_conntrack_count",
+            _ => "",
+        };
+        anyhow::anyhow!("cannot read the connection-tracking table: {error}{help}")
+    })
+}

@@ -1,0 +1,96 @@
+//! The groups of the table, its size and the per-CPU statistics.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use model::{ConntrackTable, Top};
+use sys::Machine as _;
+use sys::real::Real;
+
+use super::{GroupBy, TOP};
+use crate::cli::ConntrackOptions;
+
+/// Prints the groups.
+pub(super) fn write(
+    machine: &Real,
+    options: &ConntrackOptions,
+    table: &ConntrackTable,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let size = Size::read(machine);
+    if options.json {
+        let json = serde_json::json!({
+            "count": size.count, "max": size.max, "buckets": size.buckets, "table": table,
+        });
+        writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
+        return Ok(out.flush()?);
+    }
+    write!(out, "{} entries", report::number(table.entries))?;
+    if let (Some(count), Some(max)) = (size.count, size.max) {
+        let share = 100.0 * count as f64 / max.max(1) as f64;
+        let (count, max) = (report::number(count), report::number(max));
+        write!(out, " shown; the table holds {count} of {max} ({share:.1} %)")?;
+    }
+    if let (Some(count), Some(buckets)) = (size.count, size.buckets) {
+        write!(out, ", {:.2} a bucket", count as f64 / buckets.max(1) as f64)?;
+    }
+    writeln!(out)?;
+    writeln!(
+        out,
+        "{} assured, {} without an answer",
+        report::number(table.assured),
+        report::number(table.unreplied)
+    )?;
+
+    let top = options.top.unwrap_or(TOP);
+    let counted = |map: &BTreeMap<String, u64>| {
+        let mut all: Vec<Top> =
+            map.iter().map(|(k, n)| Top { key: k.clone(), count: *n, error: 0 }).collect();
+        all.sort_by(|a, b| b.count.cmp(&a.count).then(a.key.cmp(&b.key)));
+        all
+    };
+    let groups = [
+        (GroupBy::Protocol, "protocol", counted(&table.by_protocol)),
+        (GroupBy::State, "TCP state", counted(&table.by_state)),
+        (GroupBy::Source, "source", table.top_sources.clone()),
+        (GroupBy::Destination, "destination", table.top_destinations.clone()),
+        (GroupBy::Port, "destination port", table.top_ports.clone()),
+    ];
+    for (by, name, values) in groups {
+        if options.group_by.is_some_and(|asked| asked != by) || values.is_empty() {
+            continue;
+        }
+        writeln!(out, "\n{:>10}  {:>7}  by {name}", "ENTRIES", "SHARE")?;
+        for value in values.iter().take(top) {
+            let share = 100.0 * value.count as f64 / table.entries.max(1) as f64;
+            let about = if value.error > 0 {
+                format!("  (at most {} too many)", report::number(value.error))
+            } else {
+                String::new()
+            };
+            let count = report::number(value.count);
+            writeln!(out, "{count:>10}  {share:>5.1} %  {}{about}", value.key)?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// Size of the table.
+struct Size {
+    count: Option<u64>,
+    max: Option<u64>,
+    buckets: Option<u64>,
+}
+
+impl Size {
+    fn read(machine: &Real) -> Self {
+        let number = |name: &str| {
+            let mut text = Vec::new();
+            let path = format!("/proc/sys/net/netfilter/nf_conntrack_{name}");
+            machine.read(Path::new(&path), &mut text).ok()?;
+            String::from_utf8_lossy(&text).trim().parse().ok()
+        };
+        Size { count: number("count"), max: number("max"), buckets: number("buckets") }
+    }
+}

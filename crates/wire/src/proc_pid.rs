@@ -1,0 +1,151 @@
+//! `/proc/PID`: stat, schedstat, limits, the command line.
+
+use crate::netlink::Malformed;
+
+/// Longest command line that is kept, bytes.
+const COMMAND: usize = 256;
+
+/// What `/proc/PID/stat` says that matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Name; it may hold blanks and parentheses.
+    pub name: String,
+    /// State letter.
+    pub state: char,
+    /// Parent's process id.
+    pub parent: u32,
+    /// User time of all threads, clock ticks.
+    pub user_ticks: u64,
+    /// System time of all threads, clock ticks.
+    pub system_ticks: u64,
+    /// Threads.
+    pub threads: u32,
+    /// Start, clock ticks since boot.
+    pub started_ticks: u64,
+}
+
+/// Parses `/proc/PID/stat`.
+///
+/// # Errors
+///
+/// The text is none of that form.
+pub fn stat(bytes: &[u8]) -> Result<Stat, Malformed> {
+    parse_stat(bytes).ok_or(Malformed::new("/proc/PID/stat"))
+}
+
+fn parse_stat(bytes: &[u8]) -> Option<Stat> {
+    // The name ends at the last parenthesis: it may hold any others.
+    let open = bytes.iter().position(|byte| *byte == b'(')?;
+    let close = bytes.iter().rposition(|byte| *byte == b')')?;
+    let name = String::from_utf8_lossy(bytes.get(open + 1..close)?).into_owned();
+    let rest = std::str::from_utf8(bytes.get(close + 1..)?).ok()?;
+    // Fields as proc(5) numbers them, from 3 on.
+    let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
+    let field = |number: usize| fields.get(number - 3);
+    Some(Stat {
+        name,
+        state: field(3)?.chars().next()?,
+        parent: field(4)?.parse().ok()?,
+        user_ticks: field(14)?.parse().ok()?,
+        system_ticks: field(15)?.parse().ok()?,
+        threads: field(20)?.parse().ok()?,
+        started_ticks: field(22)?.parse().ok()?,
+    })
+}
+
+/// What `schedstat` of a task says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedStat {
+    /// Time on a CPU, nanoseconds.
+    pub cpu_ns: u64,
+    /// Time runnable and waiting for a CPU, nanoseconds.
+    pub run_delay_ns: u64,
+}
+
+/// Parses `/proc/PID/schedstat`.
+///
+/// # Errors
+///
+/// The text is none of that form (a kernel without `CONFIG_SCHED_INFO` writes `0 0 0`).
+pub fn schedstat(bytes: &[u8]) -> Result<SchedStat, Malformed> {
+    let parse = || {
+        let mut words = std::str::from_utf8(bytes).ok()?.split_ascii_whitespace();
+        Some(SchedStat {
+            cpu_ns: words.next()?.parse().ok()?,
+            run_delay_ns: words.next()?.parse().ok()?,
+        })
+    };
+    parse().ok_or(Malformed::new("/proc/PID/schedstat"))
+}
+
+/// What `/proc/PID/limits` says that matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Soft limit of open files; `None`: unlimited.
+    pub open_files: Option<u64>,
+}
+
+/// Parses `/proc/PID/limits`.
+///
+/// # Errors
+///
+/// The limit of open files is missing.
+pub fn limits(bytes: &[u8]) -> Result<Limits, Malformed> {
+    let bad = Malformed::new("/proc/PID/limits");
+    let text = std::str::from_utf8(bytes).map_err(|_| bad)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files")).ok_or(bad)?;
+    let open_files = match line.split_ascii_whitespace().next().ok_or(bad)? {
+        "unlimited" => None,
+        number => Some(number.parse().map_err(|_| bad)?),
+    };
+    Ok(Limits { open_files })
+}
+
+/// A command line for people: `/proc/PID/cmdline` with blanks between the words, cut.
+pub fn command(bytes: &[u8]) -> String {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let bytes = bytes.get(..end.min(COMMAND)).unwrap_or_default();
+    String::from_utf8_lossy(bytes).replace('\0', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_parentheses() {
+        let line = b"42 (a) R (b) S 1 42 42 0 -1 4194560 100 0 0 0 7 8 0 0 20 0 3 0 999 1 2 3\n";
+        let stat = stat(line).unwrap();
+        assert_eq!(stat.name, "a) R (b");
+        assert_eq!((stat.state, stat.parent), ('S', 1));
+        assert_eq!((stat.user_ticks, stat.system_ticks), (7, 8));
+        assert_eq!((stat.threads, stat.started_ticks), (3, 999));
+        assert!(super::stat(b"42 (a) S 1").is_err());
+    }
+
+    #[test]
+    fn limits_and_schedstat_are_read() {
+        let text = b"Limit   Soft Limit  Hard Limit  Units\nMax open files   1024   20000   files\n";
+        assert_eq!(limits(text).unwrap().open_files, Some(1024));
+        assert_eq!(limits(b"Max open files unlimited unlimited files").unwrap().open_files, None);
+        assert!(limits(b"Max locked memory 1 2 bytes").is_err());
+        assert_eq!(schedstat(b"10 20 3\n").unwrap().run_delay_ns, 20);
+        assert!(schedstat(b"").is_err());
+    }
+
+    #[test]
+    fn commands_are_cut_and_have_blanks() {
+        assert_eq!(command(b"nginx\0-c\0/etc/nginx.conf\0\0\0"), "nginx -c /etc/nginx.conf");
+        assert_eq!(command(b""), "");
+        assert_eq!(command(&[b'x'; 9999]).len(), COMMAND);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (stat(&bytes), schedstat(&bytes), limits(&bytes), command(&bytes));
+        }
+    }
+}
