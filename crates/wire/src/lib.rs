@@ -2,7 +2,9 @@
 //!
 //! - [`netlink`]: messages and attributes
 //! - [`sock_diag`], [`unix_diag`]: sockets
-//! - [`proc_pid`]: `/proc/PID`
+//! - [`conntrack`]: the connection-tracking table
+//! - [`proc_pid`], [`proc_net`]: text of `/proc`
+//! - [`kmsg`]: the kernel log
 //! - [`ports`]: sets of ports
 //! - [`applog`], [`appconfig`]: logs and configuration of applications
 //!
@@ -10,8 +12,11 @@
 
 pub mod appconfig;
 pub mod applog;
+pub mod conntrack;
+pub mod kmsg;
 pub mod netlink;
 pub mod ports;
+pub mod proc_net;
 pub mod proc_pid;
 pub mod sock_diag;
 pub mod unix_diag;

@@ -85,14 +85,20 @@ pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Mal
             Some((_, rest)) => rest,
             None => &[],
         };
-        Some(message.map(|(message, _)| message).ok_or(Malformed::new("netlink message")))
+        Some(
+            message
+                .map(|(message, _)| message)
+                .ok_or(Malformed::new("netlink message")),
+        )
     })
 }
 
 fn first_message(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
     let length = u32_at(bytes, 0)? as usize;
     let payload = bytes.get(HEADER..length)?;
-    let rest = bytes.get(length.checked_next_multiple_of(4)?..).unwrap_or_default();
+    let rest = bytes
+        .get(length.checked_next_multiple_of(4)?..)
+        .unwrap_or_default();
     let message = Message {
         kind: u16_at(bytes, 4)?,
         flags: u16_at(bytes, 6)?,
@@ -122,7 +128,10 @@ impl<'a> Iterator for Attributes<'a> {
         let length = usize::from(u16_at(self.left, 0)?);
         let kind = u16_at(self.left, 2)? & KIND;
         let value = self.left.get(4..length)?;
-        self.left = self.left.get(length.next_multiple_of(4)..).unwrap_or_default();
+        self.left = self
+            .left
+            .get(length.next_multiple_of(4)..)
+            .unwrap_or_default();
         Some((kind, value))
     }
 }
@@ -192,7 +201,10 @@ mod tests {
 
     #[test]
     fn a_length_of_nothing_is_malformed() {
-        assert_eq!(messages(&[0; 64]).collect::<Vec<_>>(), [Err(Malformed::new("netlink message"))]);
+        assert_eq!(
+            messages(&[0; 64]).collect::<Vec<_>>(),
+            [Err(Malformed::new("netlink message"))]
+        );
         assert_eq!(attributes(&[0; 64]).count(), 0);
     }
 

@@ -17,7 +17,10 @@ impl PortSet {
     ///
     /// Either text is none of that form.
     pub fn available(range: &str, reserved: &str) -> Result<Self, Malformed> {
-        let mut set = PortSet { bits: Box::new([0; 1024]), count: 0 };
+        let mut set = PortSet {
+            bits: Box::new([0; 1024]),
+            count: 0,
+        };
         let bad = Malformed::new("range of local ports");
         let mut words = range.split_ascii_whitespace().map(str::parse::<u16>);
         let (Some(Ok(first)), Some(Ok(last)), None) = (words.next(), words.next(), words.next())
@@ -28,7 +31,11 @@ impl PortSet {
         for part in reserved.trim().split(',').filter(|part| !part.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let bad = |_| Malformed::new("list of reserved ports");
-            set.change(first.trim().parse().map_err(bad)?, last.trim().parse().map_err(bad)?, false);
+            set.change(
+                first.trim().parse().map_err(bad)?,
+                last.trim().parse().map_err(bad)?,
+                false,
+            );
         }
         Ok(set)
     }
@@ -81,8 +88,17 @@ mod tests {
 
     #[test]
     fn other_text_is_refused() {
-        for (range, reserved) in [("", ""), ("1", ""), ("1 2 3", ""), ("1 70000", ""), ("1 2", "x")] {
-            assert!(PortSet::available(range, reserved).is_err(), "{range} {reserved}");
+        for (range, reserved) in [
+            ("", ""),
+            ("1", ""),
+            ("1 2 3", ""),
+            ("1 70000", ""),
+            ("1 2", "x"),
+        ] {
+            assert!(
+                PortSet::available(range, reserved).is_err(),
+                "{range} {reserved}"
+            );
         }
     }
 
