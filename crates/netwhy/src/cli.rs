@@ -87,7 +87,11 @@ pub(crate) struct FocusOptions {
 
 impl FocusOptions {
     pub(crate) fn focus(&self) -> Focus {
-        Focus { ports: self.port.clone(), pids: self.pid.clone(), peers: self.peer.clone() }
+        Focus {
+            ports: self.port.clone(),
+            pids: self.pid.clone(),
+            peers: self.peer.clone(),
+        }
     }
 }
 

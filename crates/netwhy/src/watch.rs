@@ -12,8 +12,8 @@ use observe::watch::{Interrupted, Progress};
 use sys::real::Real;
 
 use crate::child::Watched;
-use crate::cli::{DiagnoseOptions, FocusOptions, NetnsOptions, RecordOptions, WatchOptions};
 use crate::cli::ReportOptions;
+use crate::cli::{DiagnoseOptions, FocusOptions, NetnsOptions, RecordOptions, WatchOptions};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::{evidence_file, output};
@@ -123,7 +123,10 @@ fn observe(
             .filter_map(|source| evidence.gap(*source))
             .map(|gap| gap.why.clone())
             .collect();
-        anyhow::bail!(Failure::Observe(format!("could not observe this host: {}", why.join("; "))));
+        anyhow::bail!(Failure::Observe(format!(
+            "could not observe this host: {}",
+            why.join("; ")
+        )));
     }
     Ok((evidence, code))
 }
@@ -145,8 +148,11 @@ struct Line {
 impl Line {
     fn new(time: Option<Duration>, wanted: bool) -> Self {
         let shown = wanted && std::io::stderr().is_terminal();
-        let target =
-            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target = if shown {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let bar = ProgressBar::with_draw_target(None, target);
         // A fixed template: it cannot fail.
         if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {

@@ -45,7 +45,12 @@ impl Error {
         };
         let io = std::io::Error::from(errno).to_string();
         let what = io.split(" (os error").next().unwrap_or(&io).to_lowercase();
-        Error { tried, on: on.into(), what, kind }
+        Error {
+            tried,
+            on: on.into(),
+            what,
+            kind,
+        }
     }
 
     /// An error from the number that the kernel put in an answer; positive.
@@ -60,6 +65,11 @@ impl Error {
         what: impl Into<String>,
         kind: Kind,
     ) -> Self {
-        Error { tried, on: on.into(), what: what.into(), kind }
+        Error {
+            tried,
+            on: on.into(),
+            what: what.into(),
+            kind,
+        }
     }
 }

@@ -45,7 +45,9 @@ pub trait Machine: Send + Sync {
         self.list(&folder, &mut |name| names.push(name.to_string()))?;
         for name in names {
             // A file that was closed since is not an error.
-            let Ok(target) = self.link(&folder.join(name)) else { continue };
+            let Ok(target) = self.link(&folder.join(name)) else {
+                continue;
+            };
             if let Some(number) = socket_inode(target.as_os_str().as_encoded_bytes()) {
                 inode(number);
             }

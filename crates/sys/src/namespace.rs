@@ -52,7 +52,9 @@ fn find(name_or_pid: &str) -> Option<PathBuf> {
     let pid: u32 = name_or_pid.parse().ok()?;
     let process = PathBuf::from(format!("/proc/{pid}/ns/net"));
     // The link itself may be unreadable for want of rights: opening it says so.
-    Path::new(&format!("/proc/{pid}")).exists().then_some(process)
+    Path::new(&format!("/proc/{pid}"))
+        .exists()
+        .then_some(process)
 }
 
 fn missing(asked: &str) -> String {
@@ -61,13 +63,19 @@ fn missing(asked: &str) -> String {
     }
     let mut names: Vec<String> = std::fs::read_dir(NAMES)
         .map(|entries| {
-            entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+            entries
+                .flatten()
+                .map(|e| e.file_name().to_string_lossy().into_owned())
+                .collect()
         })
         .unwrap_or_default();
     names.sort();
     if names.is_empty() {
         "there is none of that name, and none at all (ip netns list)".into()
     } else {
-        format!("there is none of that name; there are: {}", names.join(", "))
+        format!(
+            "there is none of that name; there are: {}",
+            names.join(", ")
+        )
     }
 }

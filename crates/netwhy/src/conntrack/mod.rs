@@ -164,15 +164,14 @@ impl Figure {
 }
 
 /// Calls for each entry of the table until told to stop.
-fn each(
-    machine: &Real,
-    entry: impl FnMut(&Entry<'_>) -> ControlFlow<()>,
-) -> anyhow::Result<()> {
+fn each(machine: &Real, entry: impl FnMut(&Entry<'_>) -> ControlFlow<()>) -> anyhow::Result<()> {
     let mut entry = entry;
     observe::conntrack::dump(machine, &mut entry).map_err(|error| {
         let help = match error.kind {
-            sys::Kind::Permission => "; run as root, or see only its size: sysctl \
-                                      net.netfilter.nf_conntrack_count",
+            sys::Kind::Permission => {
+                "; run as root, or see only its size: sysctl \
+                                      net.netfilter.nf_conntrack_count"
+            }
             _ => "",
         };
         anyhow::anyhow!("cannot read the connection-tracking table: {error}{help}")

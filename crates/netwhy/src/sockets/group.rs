@@ -47,14 +47,22 @@ struct Sum {
 
 impl Groups {
     pub(super) fn new(by: GroupBy) -> Self {
-        Groups { by, groups: HashMap::new() }
+        Groups {
+            by,
+            groups: HashMap::new(),
+        }
     }
 
     /// Adds one socket.
     pub(super) fn add(&mut self, record: &Record<'_>, holders: &Holders) {
         let key = match self.by {
             GroupBy::Process => holders.get(&record.inode()).cloned().unwrap_or_else(|| {
-                if record.inode() == 0 { "(no process)" } else { "(unknown)" }.to_string()
+                if record.inode() == 0 {
+                    "(no process)"
+                } else {
+                    "(unknown)"
+                }
+                .to_string()
             }),
             GroupBy::State => record.state().name().to_string(),
             GroupBy::LocalPort => record.local().port().to_string(),
@@ -77,11 +85,7 @@ impl Groups {
     }
 
     /// Prints the groups, largest first.
-    pub(super) fn write(
-        self,
-        options: &SocketsOptions,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
+    pub(super) fn write(self, options: &SocketsOptions, out: &mut dyn Write) -> anyhow::Result<()> {
         let mut groups: Vec<_> = self.groups.into_iter().collect();
         let order = |sum: &Sum| match options.sort {
             Some(Figure::RecvQueue) => sum.receive_queue,

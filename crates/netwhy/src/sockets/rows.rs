@@ -17,12 +17,19 @@ const ENDS: usize = 21;
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// The line above the sockets.
-pub(super) fn header(options: &SocketsOptions, out: &mut (impl Write + ?Sized)) -> std::io::Result<()> {
+pub(super) fn header(
+    options: &SocketsOptions,
+    out: &mut (impl Write + ?Sized),
+) -> std::io::Result<()> {
     if options.json {
         return Ok(());
     }
     let process = if options.processes { "  PROCESS" } else { "" };
-    writeln!(out, "{:<10} {:>7} {:>7} {:<ENDS$} {:<ENDS$}{process}", "STATE", "RECV-Q", "SEND-Q", "LOCAL", "REMOTE")
+    writeln!(
+        out,
+        "{:<10} {:>7} {:>7} {:<ENDS$} {:<ENDS$}{process}",
+        "STATE", "RECV-Q", "SEND-Q", "LOCAL", "REMOTE"
+    )
 }
 
 /// One socket as bytes of its own.
@@ -45,14 +52,18 @@ pub(super) fn write(
 ) -> anyhow::Result<()> {
     if options.json {
         let mut json = serde_json::to_value(record.to_socket())?;
-        if let (Some(process), Some(object)) = (holders.get(&record.inode()), json.as_object_mut()) {
+        if let (Some(process), Some(object)) = (holders.get(&record.inode()), json.as_object_mut())
+        {
             object.insert("process".to_string(), process.as_str().into());
         }
         serde_json::to_writer(&mut *out, &json)?;
         out.push(b'\n');
         return Ok(());
     }
-    let mut row = Row { start: out.len(), out };
+    let mut row = Row {
+        start: out.len(),
+        out,
+    };
     row.text(record.state().name());
     row.right(18, u64::from(record.receive_queue()));
     row.right(26, u64::from(record.send_queue()));
@@ -73,7 +84,9 @@ pub(super) fn write(
 
 /// The second line: what the kernel's `tcp_info` says, when it says anything.
 fn info(record: &Record<'_>, row: &mut Row<'_>) {
-    let Some(rtt_us) = record.rtt_us() else { return };
+    let Some(rtt_us) = record.rtt_us() else {
+        return;
+    };
     row.text("   ");
     if rtt_us > 0 {
         row.text(" rtt ");
@@ -126,7 +139,9 @@ fn info(record: &Record<'_>, row: &mut Row<'_>) {
 
 /// What limited the sender, as shares of the time that it was busy.
 fn limits(record: &Record<'_>, row: &mut Row<'_>) {
-    let Some(busy) = record.busy_time_us().filter(|busy| *busy > 0) else { return };
+    let Some(busy) = record.busy_time_us().filter(|busy| *busy > 0) else {
+        return;
+    };
     row.text(" busy ");
     row.number(busy / 1000);
     row.text(" ms");
@@ -188,7 +203,8 @@ impl Row<'_> {
         self.number(u64::from(us / 1000));
         let rest = us % 1000;
         let digit = |n: u32| b'0' + (n % 10) as u8;
-        self.out.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
+        self.out
+            .extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
     }
 
     /// A figure, unless it is zero or unknown.
@@ -231,7 +247,10 @@ mod tests {
 
     fn written(write: impl Fn(&mut Row<'_>)) -> String {
         let mut out = b"before\n".to_vec();
-        let mut row = Row { start: out.len(), out: &mut out };
+        let mut row = Row {
+            start: out.len(),
+            out: &mut out,
+        };
         write(&mut row);
         String::from_utf8(out.split_off(7)).unwrap()
     }
@@ -245,7 +264,10 @@ mod tests {
             assert_eq!(right.trim_start(), value.to_string());
         }
         for us in [0, 7, 40, 999, 1000, 40_123, u32::MAX] {
-            assert_eq!(written(|row| row.millis(us)), format!("{:.3}", f64::from(us) / 1e3));
+            assert_eq!(
+                written(|row| row.millis(us)),
+                format!("{:.3}", f64::from(us) / 1e3)
+            );
         }
     }
 
@@ -256,7 +278,13 @@ mod tests {
 
     #[test]
     fn ends_are_written_as_the_library_writes_them() {
-        for end in ["198.18.0.1:80", "0.0.0.0:0", "255.255.255.255:65535", "[fd00::1]:443", "[::]:1"] {
+        for end in [
+            "198.18.0.1:80",
+            "0.0.0.0:0",
+            "255.255.255.255:65535",
+            "[fd00::1]:443",
+            "[::]:1",
+        ] {
             assert_eq!(written(|row| row.end(end.parse().unwrap())), end);
         }
     }

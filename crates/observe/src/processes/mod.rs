@@ -85,9 +85,13 @@ impl Observe for Processes {
             process.states = self.states.remove(&process.pid).unwrap_or_default();
             process.open_files = self.open_files.remove(&process.pid);
             process.open_files_limit = read::open_files_limit(context, process.pid);
-            let Some(began) = self.began.get(&process.pid) else { continue };
+            let Some(began) = self.began.get(&process.pid) else {
+                continue;
+            };
             process.watched_ms = context.at_ms.saturating_sub(began.at_ms);
-            let Some(now) = read::usage(context, process.pid, THREADS) else { continue };
+            let Some(now) = read::usage(context, process.pid, THREADS) else {
+                continue;
+            };
             if now.started_ticks != began.started_ticks {
                 continue; // another process with the same id
             }
@@ -134,7 +138,10 @@ impl Processes {
             match self.hold(context, pid) {
                 Ok(true) => holding.push(pid),
                 Ok(false) => {}
-                Err(Error { kind: Kind::Permission, .. }) => {
+                Err(Error {
+                    kind: Kind::Permission,
+                    ..
+                }) => {
                     self.denied.insert(pid);
                 }
                 Err(_) => {} // it ended meanwhile
@@ -151,7 +158,11 @@ impl Processes {
             .collect();
         for pid in parents {
             let name = read::name(context, pid);
-            if context.processes.iter().any(|p| p.parent == pid && Some(&p.name) == name.as_ref()) {
+            if context
+                .processes
+                .iter()
+                .any(|p| p.parent == pid && Some(&p.name) == name.as_ref())
+            {
                 self.meet(context, pid);
             }
         }
@@ -161,7 +172,9 @@ impl Processes {
 
     /// Notes the sockets that a process holds; whether it is of this namespace and holds any.
     fn hold(&self, context: &mut Context<'_>, pid: u32) -> sys::Result<bool> {
-        let namespace = context.machine.link(&PathBuf::from(format!("/proc/{pid}/ns/net")))?;
+        let namespace = context
+            .machine
+            .link(&PathBuf::from(format!("/proc/{pid}/ns/net")))?;
         if Some(&namespace) != self.namespace.as_ref() {
             return Ok(false);
         }
@@ -182,8 +195,12 @@ impl Processes {
         if self.began.contains_key(&pid) {
             return;
         }
-        let Some(identity) = read::identity(context, pid) else { return };
-        let Some(usage) = read::usage(context, pid, THREADS) else { return };
+        let Some(identity) = read::identity(context, pid) else {
+            return;
+        };
+        let Some(usage) = read::usage(context, pid, THREADS) else {
+            return;
+        };
         self.began.insert(
             pid,
             Began {
@@ -193,7 +210,10 @@ impl Processes {
                 run_delay_ns: usage.run_delay_ns,
             },
         );
-        context.processes.push(Process { threads: usage.threads, ..identity });
+        context.processes.push(Process {
+            threads: usage.threads,
+            ..identity
+        });
     }
 
     /// Samples states and open files of the processes that listen, and of some others.
@@ -205,13 +225,22 @@ impl Processes {
             .collect();
         pids.sort_unstable();
         pids.dedup();
-        let others = context.processes.iter().map(|p| p.pid).filter(|p| pids.binary_search(p).is_err());
+        let others = context
+            .processes
+            .iter()
+            .map(|p| p.pid)
+            .filter(|p| pids.binary_search(p).is_err());
         let others: Vec<u32> = others.collect();
         pids.extend(others);
         pids.truncate(SAMPLED);
         for pid in pids {
             if let Some(usage) = read::state(context, pid) {
-                *self.states.entry(pid).or_default().entry(usage).or_default() += 1;
+                *self
+                    .states
+                    .entry(pid)
+                    .or_default()
+                    .entry(usage)
+                    .or_default() += 1;
             }
             if let Some(open) = read::open_files(context, pid) {
                 self.open_files.entry(pid).or_default().look(open);

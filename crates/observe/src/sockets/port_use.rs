@@ -41,21 +41,29 @@ impl Ports {
     /// Reads the range of ports that connect() may take.
     pub(super) fn begin(&mut self, context: &mut Context<'_>) {
         let what = "the range of local ports";
-        let Some(range) =
-            context.text(Source::Sockets, what, "/proc/sys/net/ipv4/ip_local_port_range")
-        else {
+        let Some(range) = context.text(
+            Source::Sockets,
+            what,
+            "/proc/sys/net/ipv4/ip_local_port_range",
+        ) else {
             return;
         };
         let range = range.to_string();
         let reserved = context
-            .text(Source::Sockets, what, "/proc/sys/net/ipv4/ip_local_reserved_ports")
+            .text(
+                Source::Sockets,
+                what,
+                "/proc/sys/net/ipv4/ip_local_reserved_ports",
+            )
             .unwrap_or_default();
         self.range = PortSet::available(&range, reserved).ok();
     }
 
     /// Whether connect() could have taken this local port.
     pub(super) fn has(&self, port: u16) -> bool {
-        self.range.as_ref().is_some_and(|range| range.contains(port))
+        self.range
+            .as_ref()
+            .is_some_and(|range| range.contains(port))
     }
 
     /// Takes one socket in, whose local port is in the range and not a listener's.
@@ -98,7 +106,10 @@ impl Ports {
                     .count() as u64;
             }
             if group.now.len() as f64 >= WANTED_FROM * f64::from(available) {
-                let unknown = group.inodes.iter().filter(|i| !context.holders.contains_key(i));
+                let unknown = group
+                    .inodes
+                    .iter()
+                    .filter(|i| !context.holders.contains_key(i));
                 context.wanted.extend(unknown);
             }
             group.now_time_wait = 0;
@@ -106,7 +117,8 @@ impl Ports {
             group.now.clear();
         }
         // Destinations of single sockets come and go: only the fuller ones are worth keeping.
-        self.groups.retain(|_, group| !group.before.is_empty() || group.in_use.max > 1);
+        self.groups
+            .retain(|_, group| !group.before.is_empty() || group.in_use.max > 1);
     }
 
     /// The most used destinations.
@@ -120,7 +132,11 @@ impl Ports {
                 local,
                 remote,
                 pids: most_frequent(
-                    group.inodes.iter().flat_map(|inode| context.holders_of(*inode)).copied(),
+                    group
+                        .inodes
+                        .iter()
+                        .flat_map(|inode| context.holders_of(*inode))
+                        .copied(),
                 ),
                 in_use: group.in_use,
                 time_wait: group.time_wait,

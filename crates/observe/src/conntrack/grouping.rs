@@ -1,0 +1,204 @@
+//! The table grouped while it is read: the entries are never held, and the groups have a bound.
+//!
+//! Addresses and ports are counted by Space-Saving (Metwally et al. 2005): with [`KEYS`] counters,
+//! every value that makes up more than 1 in [`KEYS`] entries is found, and no count is too high by
+//! more than that; a table with fewer values is counted exactly.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::net::IpAddr;
+
+use model::{ConntrackTable, Top};
+use wire::conntrack::{Entry, protocol_name};
+
+/// Counters of each group.
+const KEYS: usize = 4096;
+
+/// Entries of connection tracking, added up.
+pub struct Grouping {
+    entries: u64,
+    protocols: [u64; 256],
+    states: BTreeMap<&'static str, u64>,
+    unreplied: u64,
+    assured: u64,
+    sources: Frequent<IpAddr>,
+    destinations: Frequent<IpAddr>,
+    ports: Frequent<(u8, u16)>,
+}
+
+impl Default for Grouping {
+    fn default() -> Self {
+        Grouping {
+            entries: 0,
+            protocols: [0; 256],
+            states: BTreeMap::new(),
+            unreplied: 0,
+            assured: 0,
+            sources: Frequent::default(),
+            destinations: Frequent::default(),
+            ports: Frequent::default(),
+        }
+    }
+}
+
+impl Grouping {
+    /// Adds one entry.
+    pub fn add(&mut self, entry: &Entry<'_>) {
+        let original = entry.original();
+        self.entries += 1;
+        self.protocols[usize::from(original.protocol)] += 1;
+        if let Some(state) = entry.tcp_state_name() {
+            *self.states.entry(state).or_default() += 1;
+        }
+        self.unreplied += u64::from(!entry.seen_reply());
+        self.assured += u64::from(entry.assured());
+        if let Some(source) = original.source {
+            self.sources.add(source);
+        }
+        if let Some(destination) = original.destination {
+            self.destinations.add(destination);
+        }
+        if let Some(port) = original.destination_port {
+            self.ports.add((original.protocol, port));
+        }
+    }
+
+    /// The groups, each with at most `top` values.
+    pub fn finish(self, top: usize) -> ConntrackTable {
+        let name =
+            |number: u8| protocol_name(number).map_or_else(|| number.to_string(), str::to_string);
+        ConntrackTable {
+            entries: self.entries,
+            by_protocol: (0..=u8::MAX)
+                .map(|number| (number, self.protocols[usize::from(number)]))
+                .filter(|(_, count)| *count > 0)
+                .map(|(number, count)| (name(number), count))
+                .collect(),
+            by_state: self
+                .states
+                .into_iter()
+                .map(|(s, n)| (s.to_string(), n))
+                .collect(),
+            unreplied: self.unreplied,
+            assured: self.assured,
+            top_sources: self.sources.finish(top, |ip| ip.to_string()),
+            top_destinations: self.destinations.finish(top, |ip| ip.to_string()),
+            top_ports: self
+                .ports
+                .finish(top, |(protocol, port)| format!("{}/{port}", name(protocol))),
+        }
+    }
+}
+
+/// Space-Saving in generations: when all counters are taken, the lower half of them is given up
+/// at once and its highest count becomes the error of those that come after. One pass over the
+/// counters then pays for many new values, where one at a time would cost a heap.
+struct Frequent<K> {
+    counts: HashMap<K, (u64, u64)>,
+    floor: u64,
+}
+
+impl<K> Default for Frequent<K> {
+    fn default() -> Self {
+        Frequent {
+            counts: HashMap::new(),
+            floor: 0,
+        }
+    }
+}
+
+impl<K: Hash + Eq + Copy + Ord> Frequent<K> {
+    fn add(&mut self, key: K) {
+        if let Some((count, _)) = self.counts.get_mut(&key) {
+            *count += 1;
+            return;
+        }
+        if self.counts.len() >= 2 * KEYS {
+            self.give_up_half();
+        }
+        self.counts.insert(key, (self.floor + 1, self.floor));
+    }
+
+    fn give_up_half(&mut self) {
+        let mut counts: Vec<u64> = self.counts.values().map(|(count, _)| *count).collect();
+        let (_, middle, _) = counts.select_nth_unstable_by(KEYS, |a, b| b.cmp(a));
+        let middle = *middle;
+        self.floor = self.floor.max(middle);
+        self.counts.retain(|_, (count, _)| *count > middle);
+    }
+
+    fn finish(self, top: usize, name: impl Fn(K) -> String) -> Vec<Top> {
+        let mut all: Vec<_> = self.counts.into_iter().collect();
+        all.sort_by(|a, b| b.1.0.cmp(&a.1.0).then(a.0.cmp(&b.0)));
+        all.truncate(top);
+        all.into_iter()
+            .map(|(key, (count, error))| Top {
+                key: name(key),
+                count,
+                error,
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn few_values_are_counted_exactly() {
+        let mut frequent = Frequent::default();
+        for value in 0..1000u64 {
+            for _ in 0..=value % 10 {
+                frequent.add(value);
+            }
+        }
+        let top = frequent.finish(5, |value| value.to_string());
+        assert_eq!(
+            top[0],
+            Top {
+                key: "9".into(),
+                count: 10,
+                error: 0
+            }
+        );
+        assert_eq!(top.len(), 5);
+    }
+
+    #[test]
+    fn a_flood_of_single_values_stays_bounded_and_hides_none_that_is_frequent() {
+        let mut frequent = Frequent::default();
+        for value in 0..500_000u64 {
+            frequent.add(1_000_000 + value);
+            if value % 100 == 0 {
+                frequent.add(7);
+            }
+            assert!(frequent.counts.len() <= 2 * KEYS);
+        }
+        let top = &frequent.finish(1, |value| value.to_string())[0];
+        assert_eq!(top.key, "7");
+        assert!(
+            top.count >= 5000 && top.count - top.error <= 5000,
+            "{top:?}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_never_too_low_and_the_error_bounds_them(
+            values in proptest::collection::vec(0u16..20_000, 0..30_000)
+        ) {
+            let mut exact: HashMap<u16, u64> = HashMap::new();
+            let mut frequent = Frequent::default();
+            for value in values {
+                *exact.entry(value).or_default() += 1;
+                frequent.add(value);
+            }
+            for (key, (count, error)) in &frequent.counts {
+                prop_assert!(*count >= exact[key] && count - error <= exact[key]);
+            }
+        }
+    }
+}
