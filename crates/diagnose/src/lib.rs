@@ -1,1 +1,80 @@
-//! Placeholder while the house is built.
+//! Evidence to findings: one file per cause, pure functions of the evidence.
+//!
+//! - [`causes`]: the table of causes, one file each
+//! - [`cause`](mod@cause): what a cause is: page, needed evidence, rule
+//! - [`fold`]: consequences under their causes
+//! - [`focus`]: the evidence narrowed to what the user asked for
+//! - [`activity`]: what a healthy host did
+//! - [`words`], [`make`]: how findings are worded and made
+//!
+//! Nothing is read here and no clock is asked: the same evidence gives the same findings on every
+//! machine.
+
+use model::{Evidence, Finding, Report, RuledOut, SCHEMA_VERSION, Undecided};
+
+mod activity;
+mod cause;
+pub mod causes;
+#[cfg(test)]
+mod fixtures;
+mod focus;
+mod fold;
+mod make;
+mod page;
+mod words;
+
+pub use cause::{Cause, Verdict};
+pub use page::{nearest, page};
+
+/// The cause with this id.
+pub fn cause(id: &str) -> Option<&'static Cause> {
+    causes::TABLE.iter().find(|cause| cause.id == id)
+}
+
+/// Names the causes in one evidence, worst first, consequences under their causes.
+pub fn diagnose(evidence: &Evidence) -> Report {
+    let narrowed = focus::narrow(evidence);
+    let seen = narrowed.as_ref();
+    let mut findings = Vec::new();
+    let mut ruled_out = Vec::new();
+    let mut undecided = Vec::new();
+    for cause in causes::TABLE {
+        match cause.judge(seen) {
+            Verdict::Found(found) => findings.extend(found),
+            Verdict::RuledOut(because) => {
+                ruled_out.push(RuledOut { cause: cause.id.to_string(), because });
+            }
+            Verdict::Undecided { needs, closes_with } => {
+                undecided.push(Undecided { cause: cause.id.to_string(), needs, closes_with });
+            }
+        }
+    }
+    let mut findings = fold::fold(findings);
+    findings.sort_by(worse_first);
+    Report {
+        schema_version: SCHEMA_VERSION,
+        netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
+        host: evidence.host.clone(),
+        window: evidence.window,
+        focus: evidence.focus.clone(),
+        tcp_sockets: evidence.sockets.as_ref().and_then(|sockets| {
+            let listeners = evidence.listeners.as_ref().map_or(0, Vec::len) as u64;
+            Some(sockets.looks.last()?.total() + listeners)
+        }),
+        findings,
+        ruled_out,
+        undecided,
+        gaps: evidence.gaps.clone(),
+        cost: evidence.cost,
+        activity: activity::activity(seen),
+    }
+}
+
+/// By severity, then the share of all that is hit, then how many.
+fn worse_first(a: &Finding, b: &Finding) -> std::cmp::Ordering {
+    let share = |finding: &Finding| finding.impact.share.unwrap_or(0.0);
+    b.severity
+        .cmp(&a.severity)
+        .then(share(b).total_cmp(&share(a)))
+        .then(b.impact.amount.total_cmp(&a.impact.amount))
+}

@@ -1,0 +1,78 @@
+//! What a cause is: its page, the evidence it needs, its rule.
+
+use model::{Evidence, Finding, Source};
+
+/// A named reason for slowness.
+pub struct Cause {
+    /// The name that users see; its file has the same with underscores.
+    pub id: &'static str,
+    /// One line: what happens.
+    pub title: &'static str,
+    /// Evidence without which it cannot be ruled out.
+    pub needs: &'static [Source],
+    /// Its rule. It does not care for what is missing: see [`Cause::judge`].
+    pub rule: fn(&Evidence) -> Verdict,
+    /// Its source file, whose first comment is its page.
+    pub(crate) source: &'static str,
+}
+
+/// What a rule says of one evidence.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The cause is there, once or several times.
+    Found(Vec<Finding>),
+    /// It is not: the figure that excludes it, short.
+    RuledOut(String),
+    /// The evidence does not decide.
+    Undecided {
+        /// What is missing.
+        needs: String,
+        /// What would close it.
+        closes_with: Option<String>,
+    },
+}
+
+impl Verdict {
+    /// Found, or ruled out when there are no findings.
+    pub(crate) fn of(findings: Vec<Finding>, otherwise: impl FnOnce() -> String) -> Self {
+        if findings.is_empty() { Verdict::RuledOut(otherwise()) } else { Verdict::Found(findings) }
+    }
+}
+
+impl Cause {
+    /// Asks the rule. What is there may prove a cause even when something is missing; but without
+    /// all it needs, nothing is ruled out.
+    pub fn judge(&self, evidence: &Evidence) -> Verdict {
+        let verdict = (self.rule)(evidence);
+        if !matches!(verdict, Verdict::RuledOut(_)) {
+            return verdict;
+        }
+        match self.needs.iter().find(|source| !has(evidence, **source)) {
+            None => verdict,
+            Some(missing) => {
+                let gap = evidence.gap(*missing);
+                Verdict::Undecided {
+                    needs: gap.map_or_else(|| missing.name().to_string(), |gap| gap.what.clone()),
+                    closes_with: gap.and_then(|gap| gap.closes_with.clone()),
+                }
+            }
+        }
+    }
+}
+
+/// Whether the evidence has this source.
+fn has(evidence: &Evidence, source: Source) -> bool {
+    match source {
+        Source::Sockets => evidence.sockets.is_some(),
+        Source::Listeners => evidence.listeners.is_some(),
+        Source::UnixListeners => evidence.unix_listeners.is_some(),
+        Source::Counters => evidence.counters.is_some(),
+        Source::Sockstat => evidence.sockstat.is_some(),
+        Source::Softnet => evidence.softnet.is_some(),
+        Source::Conntrack => evidence.conntrack.is_some(),
+        Source::Sysctls => evidence.sysctls.is_some(),
+        Source::KernelLog => evidence.kernel_log.is_some(),
+        Source::Processes => evidence.processes.is_some(),
+        Source::Logs => evidence.logs.is_some(),
+    }
+}
