@@ -20,6 +20,8 @@ use crate::Context;
 
 /// Most logs watched.
 const MOST_LOGS: usize = 256;
+/// Most gaps about logs of one kind.
+const GAPS_OF_A_KIND: usize = 3;
 /// Most processes named with a log.
 const MOST_PIDS: usize = 16;
 
@@ -115,7 +117,7 @@ impl Logs {
         } = declared;
         let subject = format!("{}'s {what} ({place})", kind.name());
         if let Reading::Refused(why) = reading {
-            context.gap_because(Source::Logs, &subject, why, None);
+            note(context, &subject, why.to_string(), None);
         }
         for path in paths {
             match inside.stat(context.machine, &path) {
@@ -145,14 +147,20 @@ impl Logs {
                     let Some(target) = target(context.machine, inside, leader, &path, what) else {
                         return;
                     };
-                    let closes = format!("write it to a file: {place}");
                     let why = format!("it goes to {target}: not read");
-                    context.gap_because(Source::Logs, subject, why, Some(closes));
+                    note(
+                        context,
+                        &subject,
+                        why,
+                        Some(format!("set it to a file ({place})")),
+                    );
                     return;
                 }
                 Err(error) if error.kind == sys::Kind::NotFound => {}
                 Err(error) => {
-                    context.gap(Source::Logs, subject, &error);
+                    if few(context, &subject) {
+                        context.gap(Source::Logs, subject, &error);
+                    }
                     return;
                 }
             }
@@ -360,6 +368,21 @@ impl Log {
         }
         Some(log)
     }
+}
+
+/// Notes a gap of a log that a configuration names, unless there are enough of its kind: a host of
+/// many sites says the same thing of each.
+fn note(context: &mut Context<'_>, subject: &str, why: String, closes_with: Option<String>) {
+    if few(context, subject) {
+        context.gap_because(Source::Logs, subject, why, closes_with);
+    }
+}
+
+/// Whether there are fewer gaps than enough about logs of this kind: `nginx's access log (…)`.
+fn few(context: &Context<'_>, subject: &str) -> bool {
+    let kind = subject.split('(').next().unwrap_or(subject);
+    let same = |gap: &&model::Gap| gap.source == Source::Logs && gap.what.starts_with(kind);
+    context.gaps.iter().filter(same).count() < GAPS_OF_A_KIND
 }
 
 /// Where a log goes that is no regular file; `None` when that loses nothing.

@@ -398,6 +398,29 @@ fn containers_are_read_through_their_root() {
 }
 
 #[test]
+fn many_sites_that_say_the_same_are_not_repeated() {
+    let fake = Fake::default();
+    let nginx = fake.process(
+        10,
+        1,
+        "nginx",
+        "nginx: master process nginx -p pfx -c a.conf",
+    );
+    fake.link_to("/proc/10/cwd", "/srv");
+    fake.link_to("/proc/10/fd/1", "pipe:[5]");
+    let sites = "server { access_log syslog:server=::1; access_log /proc/self/fd/1; }\n".repeat(50);
+    fake.file("/srv/pfx/a.conf", format!("http {{ {sites} }}"));
+    let seen = watch(&fake, vec![nginx.clone()], |_| {});
+    assert_eq!(seen.gaps.len(), 3, "{:#?}", seen.gaps);
+    assert_eq!(seen.settings(10).len(), 100);
+    // Where `pfx` is, only root sees: that is said, and no other place is guessed.
+    fake.deny("/proc/10/cwd");
+    let seen = watch(&fake, vec![nginx], |_| {});
+    assert!(seen.gap("the configuration of nginx").closes_with.is_some());
+    assert!(seen.settings(10).is_empty());
+}
+
+#[test]
 fn hostile_configurations_are_bounded() {
     let fake = Fake::default();
     let nginx = fake.process(10, 1, "nginx", "nginx: master process nginx -c /c/0.conf");
