@@ -34,7 +34,7 @@ use inside::Inside;
 use recognise::{Kind, Known};
 
 /// Settings kept for all processes of one instance together: each process carries its own copy.
-const MOST_SETTINGS: usize = 20_000;
+const MOST_SETTINGS: usize = 4_000;
 /// Workers of one instance whose open logs are looked at: no more are named.
 const WORKERS_SCANNED: usize = 16;
 /// Descriptors looked at in a worker, which has its logs from its master.
