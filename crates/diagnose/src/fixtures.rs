@@ -76,7 +76,7 @@ pub(crate) fn gauge(first: u64, last: u64) -> Gauge {
         last,
         min: first.min(last),
         max: first.max(last),
-        mean: (first + last) as f64 / 2.0,
+        mean: (first as f64 + last as f64) / 2.0,
     }
 }
 

@@ -5,6 +5,7 @@
 //! - [`fold`]: consequences under their causes
 //! - [`focus`]: the evidence narrowed to what the user asked for
 //! - [`activity`]: what a healthy host did
+//! - [`apps`]: what is known of the applications
 //! - [`words`], [`make`]: how findings are worded and made
 //!
 //! Nothing is read here and no clock is asked: the same evidence gives the same findings on every
@@ -13,6 +14,7 @@
 use model::{Evidence, Finding, Report, RuledOut, SCHEMA_VERSION, Undecided};
 
 mod activity;
+mod apps;
 mod cause;
 pub mod causes;
 #[cfg(test)]
