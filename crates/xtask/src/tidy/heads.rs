@@ -4,7 +4,7 @@ use super::Problem;
 use crate::tree::Tree;
 
 /// Fewest characters of a first line that can say something.
-const SHORTEST: usize = 15;
+const SHORTEST: usize = 10;
 
 pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Problem>> {
     let mut problems = Vec::new();
