@@ -103,12 +103,14 @@ fn observe(
             }
             line.show(&progress.elapsed, progress.seen);
             let over = time.is_some_and(|time| progress.elapsed >= time);
-            match &mut child {
-                Some(child) if child.ended() => ControlFlow::Break(Interrupted::No),
-                // The terminal sends Ctrl-C to the command too: its end is awaited.
-                None if interrupt.came() => ControlFlow::Break(Interrupted::Yes),
-                _ if over => ControlFlow::Break(Interrupted::No),
-                _ => ControlFlow::Continue(()),
+            let ended = child.as_mut().is_some_and(Watched::ended);
+            // The terminal sends Ctrl-C to the command too: its end is awaited.
+            if child.is_none() && interrupt.came() {
+                ControlFlow::Break(Interrupted::Yes)
+            } else if ended || over {
+                ControlFlow::Break(Interrupted::No)
+            } else {
+                ControlFlow::Continue(())
             }
         },
     );

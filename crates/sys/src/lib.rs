@@ -86,6 +86,9 @@ pub trait Machine: Send + Sync {
     /// Effective user id of this process.
     fn user(&self) -> u32;
 
+    /// Process id of this process.
+    fn pid(&self) -> u32;
+
     /// Bytes of one page of memory.
     fn page_bytes(&self) -> u64;
 

@@ -229,6 +229,10 @@ impl Machine for Real {
         rustix::process::geteuid().as_raw()
     }
 
+    fn pid(&self) -> u32 {
+        std::process::id()
+    }
+
     fn page_bytes(&self) -> u64 {
         rustix::param::page_size() as u64
     }

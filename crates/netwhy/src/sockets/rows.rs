@@ -13,6 +13,8 @@ use crate::cli::SocketsOptions;
 
 /// Columns of an address and port: `255.255.255.255:65535`.
 const ENDS: usize = 21;
+/// Columns of a terminal: a figure that does not fit goes to the next line.
+const WIDTH: usize = 80;
 /// ssthresh that was never set (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -87,6 +89,7 @@ fn info(record: &Record<'_>, row: &mut Row<'_>) {
     let Some(rtt_us) = record.rtt_us() else {
         return;
     };
+    row.line = row.out.len();
     row.text("   ");
     if rtt_us > 0 {
         row.text(" rtt ");
@@ -99,10 +102,7 @@ fn info(record: &Record<'_>, row: &mut Row<'_>) {
         }
         row.text(" ms");
     }
-    if let Some(rto) = record.rto_us() {
-        row.text(" rto ");
-        row.number(u64::from(rto / 1000));
-    }
+    row.figure(" rto ", record.rto_us().map(|us| us / 1000));
     row.figure(" mss ", record.snd_mss());
     row.figure(" cwnd ", record.snd_cwnd());
     if record.snd_ssthresh().is_some_and(|s| s < INFINITE_SSTHRESH) {
@@ -126,11 +126,10 @@ fn info(record: &Record<'_>, row: &mut Row<'_>) {
     row.figure(" window ", record.rcv_wnd());
     limits(record, row);
     if let Some((sent, received)) = record.last_data_sent_ms().zip(record.last_data_recv_ms()) {
-        row.text(" idle ");
-        row.number(u64::from(sent.min(received)));
-        row.text(" ms");
+        row.figure(" idle-ms ", Some(sent.min(received)));
     }
     if let Some(congestion) = record.congestion() {
+        row.room(1 + congestion.len());
         row.text(" ");
         row.text(congestion);
     }
@@ -142,16 +141,13 @@ fn limits(record: &Record<'_>, row: &mut Row<'_>) {
     let Some(busy) = record.busy_time_us().filter(|busy| *busy > 0) else {
         return;
     };
-    row.text(" busy ");
-    row.number(busy / 1000);
-    row.text(" ms");
+    row.big(" busy-ms ", Some(busy / 1000));
     for (name, limited) in [
         (" peer-window-limited ", record.rwnd_limited_us()),
         (" send-buffer-limited ", record.sndbuf_limited_us()),
     ] {
         if let Some(limited) = limited.filter(|limited| *limited > 0) {
-            row.text(name);
-            row.number(limited.saturating_mul(100) / busy);
+            row.big(name, Some(limited.saturating_mul(100) / busy));
             row.text(" %");
         }
     }
@@ -160,12 +156,21 @@ fn limits(record: &Record<'_>, row: &mut Row<'_>) {
 /// A row that is being written.
 struct Row<'a> {
     start: usize,
+    line: usize,
     out: &'a mut Vec<u8>,
 }
 
 impl Row<'_> {
     fn text(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
+    }
+
+    /// Goes to the next line unless so many columns are left on this one.
+    fn room(&mut self, columns: usize) {
+        if self.out.len() + columns > self.line + WIDTH {
+            self.text("\n   ");
+            self.line = self.out.len() - 3;
+        }
     }
 
     /// Blanks up to a column of the row.
@@ -215,6 +220,8 @@ impl Row<'_> {
     /// A figure of 64 bits, unless it is zero or unknown.
     fn big(&mut self, name: &str, value: Option<u64>) {
         if let Some(value) = value.filter(|value| *value != 0) {
+            let digits = value.checked_ilog10().map_or(1, |log| log as usize + 1);
+            self.room(name.len() + digits);
             self.text(name);
             self.number(value);
         }

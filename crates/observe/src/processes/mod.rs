@@ -105,15 +105,27 @@ impl Observe for Processes {
         context.processes = processes;
         if !self.denied.is_empty() {
             let example = self.denied.iter().min().copied().unwrap_or(0);
+            let root = context.machine.user() == 0;
+            let (what, closes_with) = if root {
+                ("the sockets of guarded processes", None)
+            } else {
+                (
+                    "who holds the sockets of other users",
+                    Some("run as root (sudo netwhy)"),
+                )
+            };
+            let why = match self.denied.len() {
+                1 => format!("cannot read the open files of process {example}: permission denied"),
+                all => format!(
+                    "cannot read the open files of {all} processes, {example} among them: \
+                     permission denied"
+                ),
+            };
             context.gap_because(
                 Source::Processes,
-                "who holds the sockets of other users",
-                format!(
-                    "cannot read the open files of {} processes (such as {example}): permission \
-                     denied",
-                    self.denied.len()
-                ),
-                Some("run as root (sudo netwhy)".to_string()),
+                what,
+                why,
+                closes_with.map(str::to_string),
             );
         }
     }
@@ -123,9 +135,13 @@ impl Processes {
     /// Finds the processes of this namespace and the sockets that they hold.
     fn scan(&mut self, context: &mut Context<'_>) {
         let before = context.machine.now();
+        let own = context.machine.pid();
         let mut pids = Vec::new();
         let listed = context.machine.list(Path::new("/proc"), &mut |name| {
-            if let Ok(pid) = name.parse::<u32>() {
+            // netwhy itself is not what is watched.
+            if let Ok(pid) = name.parse::<u32>()
+                && pid != own
+            {
                 pids.push(pid);
             }
         });

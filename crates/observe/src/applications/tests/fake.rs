@@ -336,6 +336,10 @@ impl Machine for Fake {
         OwnCost::default()
     }
 
+    fn pid(&self) -> u32 {
+        1
+    }
+
     fn user(&self) -> u32 {
         0
     }
