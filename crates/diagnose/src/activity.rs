@@ -6,7 +6,10 @@ use crate::words::{name, number, percent, processes, share};
 
 /// A few lines, the busiest first.
 pub(crate) fn activity(evidence: &Evidence) -> Vec<String> {
-    [listener(evidence), round_trips(evidence), opened(evidence)].into_iter().flatten().collect()
+    [listener(evidence), round_trips(evidence), opened(evidence)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The fullest accept queue.
@@ -14,10 +17,15 @@ fn listener(evidence: &Evidence) -> Option<String> {
     let fill = |l: &Listener| share(l.queue.max as f64, f64::from(l.limit.max(1)));
     let listeners = evidence.listeners.as_ref()?;
     let fullest = listeners.iter().max_by(|a, b| {
-        fill(a).total_cmp(&fill(b)).then(a.queue.mean.total_cmp(&b.queue.mean))
+        fill(a)
+            .total_cmp(&fill(b))
+            .then(a.queue.mean.total_cmp(&b.queue.mean))
     })?;
     if fullest.queue.max == 0 {
-        return Some(format!("{} listeners, no accept queue used", listeners.len()));
+        return Some(format!(
+            "{} listeners, no accept queue used",
+            listeners.len()
+        ));
     }
     let who = processes(evidence, &fullest.pids);
     Some(format!(
@@ -65,7 +73,9 @@ fn opened(evidence: &Evidence) -> Option<String> {
         return None;
     }
     let rate = |counter: &str| {
-        Some(number((evidence.growth(counter)? as f64 / seconds).round() as u64))
+        Some(number(
+            (evidence.growth(counter)? as f64 / seconds).round() as u64
+        ))
     };
     Some(format!(
         "connections opened: {} a second in, {} out",

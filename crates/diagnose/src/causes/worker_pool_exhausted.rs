@@ -50,8 +50,8 @@
 //! - <https://nginx.org/en/docs/ngx_core_module.html#worker_connections>
 
 use model::{
-    AppLog, Complaint, Evidence, Finding, Gauge, Impact, ImpactUnit, Meaning, Process,
-    ProcessName, Proof, Remedy, Severity, Source, SubjectKind,
+    AppLog, Complaint, Evidence, Finding, Gauge, Impact, ImpactUnit, Meaning, Process, ProcessName,
+    Proof, Remedy, Severity, Source, SubjectKind,
 };
 
 use crate::Verdict;
@@ -68,7 +68,9 @@ const CPU_BOUND: f64 = 0.8;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let pools: Vec<Pool<'_>> = pools(evidence);
-    let full = pools.iter().filter(|pool| pool.told.is_some() || pool.is_full_and_waited_for());
+    let full = pools
+        .iter()
+        .filter(|pool| pool.told.is_some() || pool.is_full_and_waited_for());
     let mut findings: Vec<Finding> = full.map(|pool| of_pool(evidence, pool)).collect();
     for (log, complaint) in complaints(evidence) {
         let told_with_its_pool = pools
@@ -98,12 +100,14 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn complaints(evidence: &Evidence) -> impl Iterator<Item = (&AppLog, &Complaint)> {
     let logs = evidence.logs.as_deref().unwrap_or_default().iter();
-    logs.flat_map(|log| log.complaints.iter().map(move |complaint| (log, complaint))).filter(
-        |(_, complaint)| {
+    logs.flat_map(|log| log.complaints.iter().map(move |complaint| (log, complaint)))
+        .filter(|(_, complaint)| {
             let meaning = complaint.meaning;
-            matches!(meaning, Meaning::WorkerLimitReached | Meaning::WorkerConnectionsNotEnough)
-        },
-    )
+            matches!(
+                meaning,
+                Meaning::WorkerLimitReached | Meaning::WorkerConnectionsNotEnough
+            )
+        })
 }
 
 /// A php-fpm pool.
@@ -127,16 +131,25 @@ struct Queue {
 
 impl Pool<'_> {
     fn is_full_and_waited_for(&self) -> bool {
-        self.most.is_some_and(|most| most > 0 && self.workers.len() as u64 >= most)
-            && self.queue.as_ref().is_some_and(|q| q.length.mean >= 1.0 && q.length.last > 0)
+        self.most
+            .is_some_and(|most| most > 0 && self.workers.len() as u64 >= most)
+            && self
+                .queue
+                .as_ref()
+                .is_some_and(|q| q.length.mean >= 1.0 && q.length.last > 0)
     }
 }
 
 fn pools(evidence: &Evidence) -> Vec<Pool<'_>> {
     let mut pools: Vec<Pool<'_>> = Vec::new();
     for process in evidence.processes.as_deref().unwrap_or_default() {
-        let Some(name) = pool_of(process) else { continue };
-        match pools.iter_mut().find(|p| p.name == name && p.workers[0].parent == process.parent) {
+        let Some(name) = pool_of(process) else {
+            continue;
+        };
+        match pools
+            .iter_mut()
+            .find(|p| p.name == name && p.workers[0].parent == process.parent)
+        {
             Some(pool) => pool.workers.push(process),
             None => pools.push(Pool {
                 name,
@@ -183,14 +196,19 @@ fn queue(evidence: &Evidence, pids: &[u32]) -> Option<Queue> {
         length: l.queue,
         limit: l.limit,
     });
-    let unix = evidence.unix_listeners.as_deref().unwrap_or_default().iter();
+    let unix = evidence
+        .unix_listeners
+        .as_deref()
+        .unwrap_or_default()
+        .iter();
     let unix = unix.filter(|l| holds(&l.pids)).map(|l| Queue {
         name: l.path.clone(),
         local: None,
         length: l.queue,
         limit: l.limit,
     });
-    tcp.chain(unix).max_by(|a, b| a.length.mean.total_cmp(&b.length.mean))
+    tcp.chain(unix)
+        .max_by(|a, b| a.length.mean.total_cmp(&b.length.mean))
 }
 
 /// Requests logged and those that failed. Of several access logs the one that saw most failures:
@@ -221,7 +239,11 @@ fn answers(evidence: &Evidence) -> Option<Answers> {
                 path: log.path.clone(),
             }
         })
-        .max_by(|a, b| a.failed.total_cmp(&b.failed).then(a.requests.total_cmp(&b.requests)))
+        .max_by(|a, b| {
+            a.failed
+                .total_cmp(&b.failed)
+                .then(a.requests.total_cmp(&b.requests))
+        })
 }
 
 impl Answers {
@@ -231,9 +253,16 @@ impl Answers {
 
     fn words(&self) -> String {
         let about = if self.sampled { "about " } else { "" };
-        let each: Vec<String> =
-            self.by_status.iter().map(|(status, n)| format!("{status}: {}", number(*n))).collect();
-        let each = if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) };
+        let each: Vec<String> = self
+            .by_status
+            .iter()
+            .map(|(status, n)| format!("{status}: {}", number(*n)))
+            .collect();
+        let each = if each.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", each.join(", "))
+        };
         format!(
             "{about}{} of {} failed{each}, {}",
             number(self.failed.round() as u64),
@@ -251,7 +280,12 @@ impl Answers {
         .over(evidence, "requests logged", self.requests, "requests")
         .over(evidence, "requests failed", self.failed, "requests");
         for (status, n) in &self.by_status {
-            proof = proof.over(evidence, &format!("status {status}"), *n as f64, "lines read");
+            proof = proof.over(
+                evidence,
+                &format!("status {status}"),
+                *n as f64,
+                "lines read",
+            );
         }
         proof
     }
@@ -286,7 +320,11 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
     let full = pool.most.is_some_and(|most| workers >= most);
     let mut proofs = Vec::new();
     let most = pool.most.map_or_else(|| "?".to_string(), number);
-    let at = pool.place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
+    let at = pool
+        .place
+        .as_ref()
+        .map(|place| format!(" ({place})"))
+        .unwrap_or_default();
     proofs.push(
         proof(
             Source::Processes,
@@ -294,7 +332,11 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
             format!("{} of pm.max_children {most}{at}", count(workers, "worker")),
         )
         .at_once("workers", workers as f64, "processes")
-        .at_once("pm.max_children", pool.most.unwrap_or(0) as f64, "processes"),
+        .at_once(
+            "pm.max_children",
+            pool.most.unwrap_or(0) as f64,
+            "processes",
+        ),
     );
     if let Some(queue) = &pool.queue {
         proofs.push(
@@ -310,7 +352,12 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
                 ),
             )
             .over(evidence, "queue, mean", queue.length.mean, "connections")
-            .over(evidence, "queue, longest", queue.length.max as f64, "connections"),
+            .over(
+                evidence,
+                "queue, longest",
+                queue.length.max as f64,
+                "connections",
+            ),
         );
     }
     if let Some((log, complaint)) = pool.told {
@@ -343,16 +390,25 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
     );
     let long = pool.queue.as_ref().is_some_and(|q| q.length.max > workers);
     let failing = answers.as_ref().is_some_and(|a| a.share() >= CRITICAL);
-    let severity =
-        if failing || (full && long) { Severity::Critical } else { Severity::Warning };
+    let severity = if failing || (full && long) {
+        Severity::Critical
+    } else {
+        Severity::Warning
+    };
     let who = pool
         .workers
         .iter()
-        .map(|p| ProcessName { name: p.name.clone(), pid: p.pid })
+        .map(|p| ProcessName {
+            name: p.name.clone(),
+            pid: p.pid,
+        })
         .collect();
     Finding {
         cause: "worker-pool-exhausted".to_string(),
-        title: format!("php-fpm pool {} has no free worker: requests wait or fail", pool.name),
+        title: format!(
+            "php-fpm pool {} has no free worker: requests wait or fail",
+            pool.name
+        ),
         severity,
         subject: subject(
             SubjectKind::Process,
@@ -386,19 +442,35 @@ fn pool_remedies(pool: &Pool<'_>, cpu_bound: bool) -> Vec<Remedy> {
     let mut all = Vec::new();
     if !cpu_bound {
         // Enough for those that work and those that wait; the mean, since a burst may wait.
-        let waiting = pool.queue.as_ref().map_or(0.0, |queue| queue.length.mean).ceil() as u64;
+        let waiting = pool
+            .queue
+            .as_ref()
+            .map_or(0.0, |queue| queue.length.mean)
+            .ceil() as u64;
         let workers = pool.most.unwrap_or(pool.workers.len() as u64);
-        let wanted = workers.saturating_add(waiting).max(workers.saturating_mul(2));
-        let at = pool.place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
+        let wanted = workers
+            .saturating_add(waiting)
+            .max(workers.saturating_mul(2));
+        let at = pool
+            .place
+            .as_ref()
+            .map(|place| format!("{place}  "))
+            .unwrap_or_default();
         let text = format!("{at}pm.max_children = {wanted}");
-        let mut raise =
-            config("php-fpm", pool.place.clone(), "pm.max_children", &wanted.to_string(), text);
-        raise.note = Some(
-            "at most the memory for the pool / the RSS of one worker (ps -o rss)".to_string(),
+        let mut raise = config(
+            "php-fpm",
+            pool.place.clone(),
+            "pm.max_children",
+            &wanted.to_string(),
+            text,
         );
+        raise.note =
+            Some("at most the memory for the pool / the RSS of one worker (ps -o rss)".to_string());
         all.push(raise);
     }
-    all.push(advice("make requests shorter: what do the workers wait for (strace -p, slowlog)?"));
+    all.push(advice(
+        "make requests shorter: what do the workers wait for (strace -p, slowlog)?",
+    ));
     all
 }
 
@@ -406,7 +478,12 @@ fn said(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Proof {
     proof(
         Source::Logs,
         "log",
-        format!("{}: {}\n{}", log.path, count(complaint.count, "line"), complaint.first_line),
+        format!(
+            "{}: {}\n{}",
+            log.path,
+            count(complaint.count, "line"),
+            complaint.first_line
+        ),
     )
     .over(evidence, "lines logged", complaint.count as f64, "lines")
 }
@@ -424,7 +501,10 @@ fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
     let now: Option<u64> = known.and_then(|s| s.value.trim().parse().ok());
     let wanted = now.map_or(4096, |now| now.saturating_mul(4));
     let place = known.map(apps::place);
-    let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
+    let at = place
+        .as_ref()
+        .map(|place| format!("{place}  "))
+        .unwrap_or_default();
     let remedy = config(
         &log.application,
         place,
@@ -445,13 +525,24 @@ fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
     Finding {
         cause: "worker-pool-exhausted".to_string(),
         title: format!("{name} has no free {what}: requests wait or fail"),
-        severity: if failing { Severity::Critical } else { Severity::Warning },
+        severity: if failing {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        },
         subject: subject(
             SubjectKind::Process,
-            complaint.about.as_ref().map_or_else(|| name.clone(), |pool| format!("{name} {pool}")),
+            complaint
+                .about
+                .as_ref()
+                .map_or_else(|| name.clone(), |pool| format!("{name} {pool}")),
             None,
             None,
-            who.map(|p| ProcessName { name: p.name.clone(), pid: p.pid }).collect(),
+            who.map(|p| ProcessName {
+                name: p.name.clone(),
+                pid: p.pid,
+            })
+            .collect(),
         ),
         impact,
         evidence: proofs,
@@ -497,12 +588,22 @@ mod tests {
         let mut evidence = pool(gauge(20, 40));
         statuses(&mut evidence, &[3], &[(200, 90), (499, 6), (504, 4)]);
         let findings = found(rule(&evidence));
-        let [finding] = &findings[..] else { panic!("{findings:?}") };
+        let [finding] = &findings[..] else {
+            panic!("{findings:?}")
+        };
         assert_eq!(finding.subject.name, "php-fpm pool www");
         assert_eq!(finding.severity, Severity::Critical);
         assert_eq!(finding.impact.share, Some(0.1));
-        assert!(finding.impact.text.contains("499: 6, 504: 4"), "{}", finding.impact.text);
-        assert!(finding.remedies[0].text.ends_with("www.conf:124  pm.max_children = 35"));
+        assert!(
+            finding.impact.text.contains("499: 6, 504: 4"),
+            "{}",
+            finding.impact.text
+        );
+        assert!(
+            finding.remedies[0]
+                .text
+                .ends_with("www.conf:124  pm.max_children = 35")
+        );
     }
 
     #[test]
@@ -516,13 +617,24 @@ mod tests {
             queue: gauge(3, 9),
             looks_full: 0,
         }]);
-        assert!(found(rule(&evidence))[0].evidence[1].text.starts_with("/run/php/fpm.sock: 6"));
+        assert!(
+            found(rule(&evidence))[0].evidence[1]
+                .text
+                .starts_with("/run/php/fpm.sock: 6")
+        );
     }
 
     #[test]
     fn fires_once_with_the_log_of_the_pool() {
         let mut evidence = pool(gauge(0, 0));
-        complaint(&mut evidence, "php-fpm", Meaning::WorkerLimitReached, Some("www"), 1, &[10]);
+        complaint(
+            &mut evidence,
+            "php-fpm",
+            Meaning::WorkerLimitReached,
+            Some("www"),
+            1,
+            &[10],
+        );
         let findings = found(rule(&evidence));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Warning);
@@ -540,9 +652,19 @@ mod tests {
 
     #[test]
     fn stays_quiet_when_a_full_pool_keeps_up() {
-        for queue in [gauge(0, 0), Gauge { max: 1, last: 1, mean: 0.3, ..gauge(0, 0) }] {
+        for queue in [
+            gauge(0, 0),
+            Gauge {
+                max: 1,
+                last: 1,
+                mean: 0.3,
+                ..gauge(0, 0)
+            },
+        ] {
             let evidence = pool(queue);
-            let Verdict::RuledOut(because) = rule(&evidence) else { panic!() };
+            let Verdict::RuledOut(because) = rule(&evidence) else {
+                panic!()
+            };
             assert_eq!(because, "workers (php-fpm www: 5 of 5)");
         }
     }

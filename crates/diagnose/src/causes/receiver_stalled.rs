@@ -1,0 +1,508 @@
+//! # receiver-stalled
+//!
+//! ## What happens
+//!
+//! A process does not read. Its receive buffer fills, the kernel closes the window
+//! that it offers, and the sender may send nothing but probes. Everything on that
+//! connection waits, and whatever the sender writes fills its own send buffer
+//! until it blocks too.
+//!
+//! ## Evidence
+//!
+//! - at the reader: unread data leaves no window worth a segment, at every look,
+//!   and nothing more arrives (`bytes_received` stands still);
+//! - at the sender: data waits, the window of the peer is closed, only probes go
+//!   out (the persist timer runs), and nothing more is acknowledged.
+//!
+//! When both ends are on this host the reader is named; its sender is an effect.
+//!
+//! ## Threshold
+//!
+//! Every look of the window, at least two, a second apart or more, and not a byte
+//! in between. A reader that is merely slower than its sender opens the window
+//! again and again: bytes move. The kernel offers no window below 1/16 of the
+//! buffer (`__tcp_select_window`), so that is «full».
+//!
+//! ## Looks like it, but is not
+//!
+//! - A reader that is slow: receive-window-limited, bytes move.
+//! - An idle connection with some unread bytes: the window is open.
+//! - A lost connection: the sender retransmits, it does not probe a closed window.
+//!
+//! ## Check by hand
+//!
+//! ```sh
+//! # Recv-Q stands still at the reader, Send-Q at the sender (timer:(persist,…))
+//! ss -tnomp
+//! ```
+//!
+//! ## Mend
+//!
+//! The process must read: see what it waits for (`strace -p PID`, `/proc/PID/stack`).
+//! A larger buffer (`tcp_rmem`) only puts it off. No sysctl mends it.
+//!
+//! ## References
+//!
+//! - RFC 9293, section 3.8.6.1 (zero-window probing); RFC 1122, section 4.2.2.17
+//! - Linux: `tcp_probe_timer`, `__tcp_select_window`
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+
+use model::{
+    Effect, Evidence, Finding, Impact, ImpactUnit, Process, ProcessName, Proof, Severity, Socket,
+    Source, SubjectKind, TcpState, TimerKind,
+};
+
+use crate::Verdict;
+use crate::make::{With as _, advice, proof, subject};
+use crate::words::{command, count, name, number};
+
+/// Looks at which it must have been stalled, and their distance at least.
+const LOOKS: u32 = 2;
+const APART_MS: u64 = 1_000;
+
+pub(super) fn rule(evidence: &Evidence) -> Verdict {
+    let all = evidence
+        .sockets
+        .as_ref()
+        .map(|s| &s.sockets[..])
+        .unwrap_or_default();
+    let stalled: Vec<&Socket> = all.iter().filter(|socket| stands_still(socket)).collect();
+    let readers: Vec<&Socket> = stalled.iter().copied().filter(|s| is_reader(s)).collect();
+    let here: HashSet<(SocketAddr, SocketAddr)> =
+        readers.iter().map(|s| (s.remote, s.local)).collect();
+    // A sender whose reader is here too is told with it.
+    let senders: Vec<&Socket> = stalled
+        .iter()
+        .copied()
+        .filter(|s| is_sender(s) && !here.contains(&(s.local, s.remote)))
+        .collect();
+    let mut findings = Vec::new();
+    for group in by_process(&readers, |s| s.local.port()) {
+        findings.push(of_readers(evidence, &group, all));
+    }
+    for group in by_process(&senders, |s| s.remote.port()) {
+        findings.push(of_senders(evidence, &group));
+    }
+    Verdict::of(findings, || {
+        format!(
+            "stalled readers (none of {})",
+            count(all.len() as u64, "connection")
+        )
+    })
+}
+
+/// Stalled at every look, and not a byte moved.
+fn stands_still(socket: &Socket) -> bool {
+    let Some(first) = socket.first else {
+        return false;
+    };
+    let Some(tcp) = socket.tcp.as_deref() else {
+        return false;
+    };
+    let open = matches!(
+        socket.state,
+        TcpState::Established | TcpState::CloseWait | TcpState::FinWait1 | TcpState::FinWait2
+    );
+    open && first.looks >= LOOKS
+        && first.looks_stalled == first.looks
+        && socket.last_at_ms.saturating_sub(first.at_ms) >= APART_MS
+        && (tcp.bytes_received == Some(first.bytes_received) || socket.receive_queue_bytes == 0)
+        && (tcp.bytes_acked == Some(first.bytes_acked) || socket.send_queue_bytes == 0)
+        && (is_reader(socket) || is_sender(socket))
+}
+
+/// Unread data fills the buffer, as it did at first.
+fn is_reader(socket: &Socket) -> bool {
+    let closed = socket.tcp.as_deref().is_some_and(
+        |tcp| matches!((tcp.rcv_wnd, tcp.rcv_mss), (Some(window), Some(mss)) if window < mss),
+    );
+    let full = socket
+        .receive_fill()
+        .is_some_and(|fill| fill >= 15.0 / 16.0);
+    socket.receive_queue_bytes > 0
+        && (closed || full)
+        && socket
+            .first
+            .is_some_and(|first| first.receive_queue_bytes > 0)
+}
+
+/// Data waits for a window that is closed.
+fn is_sender(socket: &Socket) -> bool {
+    let tcp = socket.tcp.as_deref();
+    let closed = tcp.is_some_and(|tcp| tcp.snd_wnd == Some(0));
+    socket.send_queue_bytes > 0
+        && (socket.timer.kind == TimerKind::Persist || closed)
+        && tcp.is_none_or(|tcp| tcp.retransmits.unwrap_or(0) == 0)
+}
+
+/// Groups sockets by process and a port: one finding each.
+fn by_process<'a>(sockets: &[&'a Socket], port: impl Fn(&Socket) -> u16) -> Vec<Vec<&'a Socket>> {
+    let mut groups: Vec<((Option<u32>, u16), Vec<&Socket>)> = Vec::new();
+    for socket in sockets {
+        let key = (socket.pid, port(socket));
+        // Clients have a port of their own each: their process alone joins them.
+        match groups
+            .iter_mut()
+            .find(|(known, _)| *known == key || (key.0.is_some() && known.0 == key.0))
+        {
+            Some((_, group)) => group.push(socket),
+            None => groups.push((key, vec![socket])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+fn holder(evidence: &Evidence, socket: &Socket) -> Option<ProcessName> {
+    let process = evidence.process(socket.pid?)?;
+    Some(ProcessName {
+        name: process.name.clone(),
+        pid: process.pid,
+    })
+}
+
+/// The end that most of them share, for the subject.
+fn shared(group: &[&Socket], end: impl Fn(&Socket) -> SocketAddr) -> Option<SocketAddr> {
+    let first = end(group.first()?);
+    group
+        .iter()
+        .all(|socket| end(socket) == first)
+        .then_some(first)
+}
+
+fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding {
+    let who: Vec<ProcessName> = holder(evidence, group[0]).into_iter().collect();
+    let process = name(&who).unwrap_or("a process").to_string();
+    let bytes: u64 = group.iter().map(|s| u64::from(s.receive_queue_bytes)).sum();
+    let example = group[0];
+    let silent = example
+        .tcp
+        .as_deref()
+        .and_then(|tcp| tcp.last_data_recv_ms)
+        .unwrap_or(0);
+    let mut proofs = vec![stalled_proof(
+        evidence,
+        group,
+        "proof",
+        format!(
+            "{} -> {}: {} unread, window {},\nfor {} of {}",
+            example.remote,
+            example.local,
+            bytes_words(u64::from(example.receive_queue_bytes)),
+            example
+                .tcp
+                .as_deref()
+                .and_then(|tcp| tcp.rcv_wnd)
+                .map_or_else(|| "closed".to_string(), |window| number(u64::from(window))),
+            looks(example),
+            format_args!("the window; last data {} ms ago", number(u64::from(silent))),
+        ),
+    )];
+    proofs.extend(what_it_does(evidence.process(group[0].pid.unwrap_or(0))));
+    let mut effects = Vec::new();
+    for reader in group {
+        let sender = all
+            .iter()
+            .find(|s| (s.local, s.remote) == (reader.remote, reader.local));
+        if let Some(sender) = sender.filter(|s| s.send_queue_bytes > 0) {
+            let who = holder(evidence, sender);
+            let who = who.map_or_else(
+                || "its sender".to_string(),
+                |p| format!("{} (pid {})", p.name, p.pid),
+            );
+            let waits = bytes_words(u64::from(sender.send_queue_bytes));
+            effects.push(Effect {
+                cause: None,
+                text: format!("{who} waits with {waits} to send"),
+            });
+        }
+    }
+    effects.truncate(3);
+    let local = shared(group, |s| s.local);
+    let port = example.local.port();
+    Finding {
+        cause: "receiver-stalled".to_string(),
+        title: format!("{process} does not read what it receives"),
+        severity: Severity::Critical,
+        subject: subject(
+            SubjectKind::Connection,
+            local.map_or_else(|| format!("{process}, port {port}"), |l| l.to_string()),
+            local,
+            shared(group, |s| s.remote),
+            who,
+        ),
+        impact: Impact {
+            text: format!(
+                "{} at a standstill, {} unread",
+                count(group.len() as u64, "connection"),
+                bytes_words(bytes)
+            ),
+            unit: ImpactUnit::ConnectionsStalled,
+            amount: group.len() as f64,
+            share: None,
+        },
+        evidence: proofs,
+        checks: vec![command(evidence, &format!("ss -tnomp 'sport = :{port}'"))],
+        remedies: vec![
+            advice(match group[0].pid {
+                Some(pid) => format!("{process} must read: see what it waits for: strace -p {pid}"),
+                None => "the process must read: see what it waits for (strace)".to_string(),
+            }),
+            advice("a larger receive buffer (tcp_rmem) only puts it off"),
+        ],
+        effects,
+    }
+}
+
+fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Finding {
+    let who: Vec<ProcessName> = holder(evidence, group[0]).into_iter().collect();
+    let process = name(&who).unwrap_or("a process").to_string();
+    let bytes: u64 = group.iter().map(|s| u64::from(s.send_queue_bytes)).sum();
+    let example = group[0];
+    let remote = shared(group, |s| s.remote);
+    let far = remote.map_or_else(|| example.remote.ip().to_string(), |r| r.to_string());
+    let probes = example
+        .tcp
+        .as_deref()
+        .and_then(|tcp| tcp.probes)
+        .unwrap_or(example.timer.tries);
+    Finding {
+        cause: "receiver-stalled".to_string(),
+        title: title(&far, &process),
+        severity: Severity::Critical,
+        subject: subject(
+            SubjectKind::Connection,
+            format!("the reader at {far}"),
+            shared(group, |s| s.local),
+            remote,
+            who,
+        ),
+        impact: Impact {
+            text: format!(
+                "{} at a standstill, {} of {process} wait to be sent",
+                count(group.len() as u64, "connection"),
+                bytes_words(bytes)
+            ),
+            unit: ImpactUnit::ConnectionsStalled,
+            amount: group.len() as f64,
+            share: None,
+        },
+        evidence: vec![stalled_proof(
+            evidence,
+            group,
+            "proof",
+            format!(
+                "{} -> {}: {} waiting, the peer's window is closed,\n\
+                 {} unanswered, in {}; nothing acknowledged meanwhile",
+                example.local,
+                example.remote,
+                bytes_words(u64::from(example.send_queue_bytes)),
+                count(u64::from(probes), "probe"),
+                looks(example),
+            ),
+        )],
+        checks: vec![command(
+            evidence,
+            &format!("ss -tnomp 'dport = :{}'", example.remote.port()),
+        )],
+        remedies: vec![advice(format!(
+            "the process at {far} must read; run netwhy there"
+        ))],
+        effects: Vec::new(),
+    }
+}
+
+fn title(far: &str, process: &str) -> String {
+    let title = format!("The reader at {far} does not read what {process} sends");
+    if title.chars().count() <= 72 {
+        title
+    } else {
+        "A remote reader does not read".to_string()
+    }
+}
+
+fn stalled_proof(evidence: &Evidence, group: &[&Socket], label: &str, text: String) -> Proof {
+    let first = group[0].first.unwrap_or_default();
+    proof(Source::Sockets, label, text)
+        .over(
+            evidence,
+            "connections stalled",
+            group.len() as f64,
+            "connections",
+        )
+        .over(
+            evidence,
+            "looks stalled",
+            f64::from(first.looks_stalled),
+            "looks",
+        )
+        .over(evidence, "looks", f64::from(first.looks), "looks")
+        .at_once("unread", f64::from(group[0].receive_queue_bytes), "bytes")
+        .at_once(
+            "waiting to be sent",
+            f64::from(group[0].send_queue_bytes),
+            "bytes",
+        )
+}
+
+fn looks(socket: &Socket) -> String {
+    let first = socket.first.unwrap_or_default();
+    format!("{} of {} looks", first.looks_stalled, first.looks)
+}
+
+fn bytes_words(bytes: u64) -> String {
+    if bytes < 10_240 {
+        count(bytes, "byte")
+    } else {
+        format!("{} KiB", number(bytes / 1024))
+    }
+}
+
+/// What the process did instead of reading.
+fn what_it_does(process: Option<&Process>) -> Option<Proof> {
+    let process = process?;
+    let (letter, _) = process.states.iter().max_by_key(|(_, looks)| **looks)?;
+    let words = match letter {
+        'R' => "was running: it is busy with something else",
+        'S' => "slept: it waits for something else",
+        'D' => "slept in the kernel (state D): a disk or file system",
+        'T' | 't' => "is stopped (state T)",
+        _ => "is in another state",
+    };
+    Some(proof(
+        Source::Processes,
+        "why",
+        format!("{} (pid {}) {words}", process.name, process.pid),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Earlier;
+
+    use super::*;
+    use crate::fixtures::{found, healthy, lose, process, socket};
+
+    fn stalled_reader(evidence: &mut Evidence) -> &mut Socket {
+        let reader = socket(evidence, "198.18.0.1:8080", "198.18.0.2:40000", Some(7));
+        reader.receive_queue_bytes = 65_000;
+        let tcp = reader.tcp.as_mut().unwrap();
+        tcp.rcv_wnd = Some(0);
+        reader.first = Some(Earlier {
+            looks: 3,
+            looks_stalled: 3,
+            receive_queue_bytes: 65_000,
+            ..reader.first.unwrap()
+        });
+        reader
+    }
+
+    fn stalled_sender(evidence: &mut Evidence) -> &mut Socket {
+        let sender = socket(evidence, "198.18.0.2:40000", "198.18.0.1:8080", Some(8));
+        sender.send_queue_bytes = 900_000;
+        sender.timer.kind = TimerKind::Persist;
+        sender.first = Some(Earlier {
+            looks_stalled: 3,
+            ..sender.first.unwrap()
+        });
+        sender
+    }
+
+    fn host() -> Evidence {
+        let mut evidence = healthy();
+        process(&mut evidence, 7, "python3");
+        process(&mut evidence, 8, "curl");
+        evidence
+    }
+
+    #[test]
+    fn fires_for_the_reader_and_folds_its_sender() {
+        let mut evidence = host();
+        stalled_reader(&mut evidence);
+        stalled_sender(&mut evidence);
+        let findings = found(rule(&evidence));
+        let [finding] = &findings[..] else {
+            panic!("{findings:?}")
+        };
+        assert_eq!(finding.subject.processes[0].name, "python3");
+        assert_eq!(
+            finding.effects[0].text,
+            "curl (pid 8) waits with 878 KiB to send"
+        );
+    }
+
+    #[test]
+    fn fires_for_a_remote_reader_seen_by_its_sender() {
+        let mut evidence = host();
+        stalled_sender(&mut evidence);
+        let finding = &found(rule(&evidence))[0];
+        assert_eq!(finding.subject.name, "the reader at 198.18.0.1:8080");
+        assert_eq!(
+            finding.title,
+            "The reader at 198.18.0.1:8080 does not read what curl sends"
+        );
+    }
+
+    #[test]
+    fn fires_once_for_many_connections_of_one_process() {
+        let mut evidence = host();
+        for port in 1..=5 {
+            stalled_reader(&mut evidence).remote.set_port(port);
+        }
+        let findings = found(rule(&evidence));
+        assert_eq!((findings.len(), findings[0].impact.amount), (1, 5.0));
+    }
+
+    #[test]
+    fn stays_quiet_when_bytes_move_or_it_was_a_moment() {
+        let mut evidence = host();
+        stalled_reader(&mut evidence)
+            .tcp
+            .as_mut()
+            .unwrap()
+            .bytes_received = Some(9_000);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        let mut evidence = host();
+        stalled_reader(&mut evidence)
+            .first
+            .as_mut()
+            .unwrap()
+            .looks_stalled = 2;
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        let mut evidence = host();
+        stalled_sender(&mut evidence)
+            .tcp
+            .as_mut()
+            .unwrap()
+            .bytes_acked = Some(9_000);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn stays_quiet_for_some_unread_bytes_and_an_open_window() {
+        let mut evidence = host();
+        let idle = socket(&mut evidence, "198.18.0.1:8080", "198.18.0.2:4", Some(7));
+        idle.receive_queue_bytes = 200;
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn undecided_without_sockets() {
+        let mut evidence = host();
+        lose(&mut evidence, Source::Sockets);
+        let verdict = crate::cause("receiver-stalled").unwrap().judge(&evidence);
+        assert!(matches!(verdict, Verdict::Undecided { .. }));
+    }
+
+    #[test]
+    fn odd_numbers_harm_nobody() {
+        let mut evidence = host();
+        let odd = stalled_reader(&mut evidence);
+        odd.pid = None;
+        odd.memory = None;
+        odd.receive_queue_bytes = u32::MAX;
+        odd.last_at_ms = u64::MAX;
+        assert_eq!(found(rule(&evidence)).len(), 1);
+    }
+}
