@@ -64,6 +64,7 @@ pub(super) fn write(
     }
     let mut row = Row {
         start: out.len(),
+        line: out.len(),
         out,
     };
     row.text(record.state().name());
@@ -256,6 +257,7 @@ mod tests {
         let mut out = b"before\n".to_vec();
         let mut row = Row {
             start: out.len(),
+            line: out.len(),
             out: &mut out,
         };
         write(&mut row);
