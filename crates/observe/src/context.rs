@@ -28,6 +28,8 @@ pub struct Context<'a> {
     /// Inodes of sockets whose holder is wanted and not known: the processes observer looks for
     /// them when that is cheap.
     pub wanted: HashSet<u32>,
+    /// Inodes that were wanted and whose holder was not found.
+    pub unfound: HashSet<u32>,
     /// Processes seen so far that hold sockets here, and their parents; kept by the processes
     /// observer, which runs before the observers that read this.
     pub processes: Vec<Process>,
@@ -48,6 +50,7 @@ impl<'a> Context<'a> {
             holders: HashMap::new(),
             listening: HashSet::new(),
             wanted: HashSet::new(),
+            unfound: HashSet::new(),
             processes: Vec::new(),
             buffer: Vec::new(),
         }
@@ -82,6 +85,13 @@ impl<'a> Context<'a> {
             .any(|g| g.source == gap.source && g.what == gap.what)
         {
             self.gaps.push(gap);
+        }
+    }
+
+    /// Asks for the holder of a socket, unless it is known or was looked for in vain.
+    pub fn want(&mut self, inode: u32) {
+        if inode != 0 && !self.holders.contains_key(&inode) && !self.unfound.contains(&inode) {
+            self.wanted.insert(inode);
         }
     }
 

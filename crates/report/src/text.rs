@@ -150,7 +150,7 @@ fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
             .iter()
             .map(|ruled| match clean(&ruled.because, false) {
                 because if because.is_empty() => clean(&ruled.cause, false).into_owned(),
-                because => format!("{} ({because})", clean(&ruled.cause, false)),
+                because => because.into_owned(),
             });
         add(
             "Ruled out",

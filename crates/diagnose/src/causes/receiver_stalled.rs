@@ -38,7 +38,7 @@
 //!
 //! ## Mend
 //!
-//! The process must read: see what it waits for (`strace -p PID`, `/proc/PID/stack`).
+//! The process must read: see what it waits for (`strace -p PID`, or its stack).
 //! A larger buffer (`tcp_rmem`) only puts it off. No sysctl mends it.
 //!
 //! ## References

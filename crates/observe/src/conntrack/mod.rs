@@ -84,7 +84,10 @@ impl Observe for Tracking {
         let wanted = refused
             || self.count.last <= SMALL
             || self.count.max as f64 >= NEARLY_FULL * max as f64;
-        let table = wanted.then(|| table(context)).flatten();
+        // Walking the hash of an empty table costs as much as that of a full one.
+        let table = (wanted && self.count.max > 0)
+            .then(|| table(context))
+            .flatten();
         evidence.conntrack = Some(Conntrack {
             loaded: true,
             count: self.count,

@@ -69,7 +69,9 @@ impl Observe for Processes {
             && context.machine.now() >= self.scanned + self.scan_took * RESCAN_SHARE
         {
             self.scan(context);
-            context.wanted.clear();
+            // What was not found now will not be found at the next look either.
+            let wanted = std::mem::take(&mut context.wanted);
+            context.unfound.extend(wanted);
         }
     }
 

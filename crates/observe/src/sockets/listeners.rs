@@ -68,10 +68,7 @@ impl Listeners {
         context
             .listening
             .extend(self.by_cookie.values().map(|l| l.inode));
-        let unknown = self.by_cookie.values().map(|l| l.inode);
-        context
-            .wanted
-            .extend(unknown.filter(|i| !context.holders.contains_key(i)));
+        self.by_cookie.values().for_each(|l| context.want(l.inode));
     }
 
     /// Whether a listener has this local port.

@@ -106,11 +106,7 @@ impl Ports {
                     .count() as u64;
             }
             if group.now.len() as f64 >= WANTED_FROM * f64::from(available) {
-                let unknown = group
-                    .inodes
-                    .iter()
-                    .filter(|i| !context.holders.contains_key(i));
-                context.wanted.extend(unknown);
+                group.inodes.iter().for_each(|inode| context.want(*inode));
             }
             group.now_time_wait = 0;
             std::mem::swap(&mut group.before, &mut group.now);

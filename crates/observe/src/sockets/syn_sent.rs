@@ -69,9 +69,7 @@ impl SynSents {
     pub(super) fn end_of_look(&self, context: &mut Context<'_>) {
         let retrying = self.sockets.values().filter(|seen| seen.tries > 0).take(64);
         for seen in retrying {
-            if seen.inode != 0 && !context.holders.contains_key(&seen.inode) {
-                context.wanted.insert(seen.inode);
-            }
+            context.want(seen.inode);
         }
     }
 
