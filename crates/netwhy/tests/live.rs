@@ -1,0 +1,30 @@
+//! netwhy on the real kernel with real programs, each test in network namespaces of its own.
+//!
+//! They need root and Debian's packages (`tools/setup test`); without, each prints why it skips.
+//! They run one at a time: most load every CPU. `NETWHY_BIN` names another binary to test.
+//!
+//! - [`host`]: namespaces, programs that end with the test
+//! - [`tool`]: netwhy itself and its report
+//! - [`servers`]: nginx and php-fpm
+//! - the others: the tests, by what they are about
+
+#![allow(clippy::expect_used)]
+
+#[path = "live/command_line.rs"]
+mod command_line;
+#[path = "live/connections.rs"]
+mod connections;
+#[path = "live/healthy.rs"]
+mod healthy;
+#[path = "live/host.rs"]
+mod host;
+#[path = "live/listeners.rs"]
+mod listeners;
+#[path = "live/servers.rs"]
+mod servers;
+#[path = "live/tool.rs"]
+mod tool;
+#[path = "live/tracking.rs"]
+mod tracking;
+#[path = "live/workers.rs"]
+mod workers;

@@ -1,0 +1,279 @@
+//! The command line: saved evidence, commands that are watched, interruption, rights, exit codes.
+
+use std::process::Stdio;
+
+use super::connections::{SILENT_READER, writer};
+use super::host::{Host, need, output, pause, signal, wait_until};
+use super::tool::{netwhy, report};
+
+/// A host with a reader that stops.
+fn troubled() -> (Host, Vec<super::host::Program>) {
+    let host = Host::new();
+    let reader = host.python(SILENT_READER);
+    host.wait_for_listener(7000);
+    let writer = host.python(&writer("127.0.0.1"));
+    pause(1000);
+    (host, vec![writer, reader])
+}
+
+#[test]
+fn saved_evidence_gives_the_same_findings_to_nobody() {
+    let Some(_alone) = need(&["ip", "ss", "python3", "setpriv"]) else {
+        return;
+    };
+    let (host, _programs) = troubled();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("evidence.zst");
+    let saved = output(
+        netwhy()
+            .args(["record", "--for", "3s", "--netns", &host.name, "-o"])
+            .arg(&file),
+    );
+    assert!(
+        saved.status.success(),
+        "{}",
+        String::from_utf8_lossy(&saved.stderr)
+    );
+    // A second one of the same name is refused before anybody waits.
+    let refused = output(netwhy().args(["record", "--for", "3s", "-o"]).arg(&file));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--force"));
+
+    let live = report(&output(netwhy().arg("diagnose").arg(&file).arg("--json")));
+    live.only("receiver-stalled");
+    let bytes = std::fs::read(&file).expect("the file");
+    let mut nobody = std::process::Command::new("setpriv");
+    nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    // The binary and the file may lie where nobody cannot go: both are handed over open.
+    let program = netwhy().get_program().to_owned();
+    let copy = std::path::Path::new("/tmp").join(format!("netwhy-test-{}", std::process::id()));
+    std::fs::copy(&program, &copy).expect("a copy");
+    nobody.arg(&copy).args(["diagnose", "-", "--json"]);
+    let mut child = nobody
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("setpriv");
+    std::io::Write::write_all(&mut child.stdin.take().expect("input"), &bytes).expect("to write");
+    let theirs = child.wait_with_output().expect("output");
+    std::fs::remove_file(&copy).expect("to remove the copy");
+    assert_eq!(report(&theirs).0, live.0);
+
+    for (damage, says) in [
+        (bytes[..bytes.len() / 2].to_vec(), "copy it again"),
+        (b"#!/bin/sh\n".to_vec(), "not evidence"),
+        (
+            b"{\"schema_version\": 99, \"netwhy_version\": \"9.9\"}".to_vec(),
+            "use a newer netwhy",
+        ),
+    ] {
+        let bad = folder.path().join("bad.zst");
+        std::fs::write(&bad, damage).expect("to write");
+        let refused = output(netwhy().arg("diagnose").arg(&bad));
+        assert_eq!(refused.status.code(), Some(3));
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(words.contains(says) && words.contains("bad.zst"), "{words}");
+    }
+    let missing = output(netwhy().args(["diagnose", "/nowhere/at.all"]));
+    assert_eq!(missing.status.code(), Some(3));
+}
+
+#[test]
+fn a_finding_fails_the_run_when_asked() {
+    let Some(_alone) = need(&["ip", "ss", "python3"]) else {
+        return;
+    };
+    let (host, _programs) = troubled();
+    let run = |more: &[&str]| {
+        output(
+            netwhy()
+                .args(["--netns", &host.name, "--for", "2s"])
+                .args(more),
+        )
+        .status
+        .code()
+    };
+    assert_eq!(run(&[]), Some(0));
+    assert_eq!(run(&["--fail-on", "critical"]), Some(1));
+    assert_eq!(run(&["--fail-on", "critical", "--port", "1"]), Some(0));
+}
+
+#[test]
+fn a_command_keeps_its_output_and_its_exit_code() {
+    let Some(_alone) = need(&["ip", "sh"]) else {
+        return;
+    };
+    let ran = output(netwhy().args(["--", "sh", "-c", "echo hello; sleep 1; exit 7"]));
+    assert_eq!(ran.status.code(), Some(7));
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "hello\n");
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("netwhy watched"));
+    let missing = output(netwhy().args(["--", "no-such-program-anywhere"]));
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot run"));
+}
+
+#[test]
+fn ctrl_c_reports_what_was_seen() {
+    let Some(_alone) = need(&["ip", "ss", "python3"]) else {
+        return;
+    };
+    let (host, _programs) = troubled();
+    let mut command = netwhy();
+    command.args(["--netns", &host.name, "--for", "60s", "--json"]);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("netwhy");
+    pause(2500);
+    signal(child.id(), rustix::process::Signal::INT);
+    let output = child.wait_with_output().expect("output");
+    assert_eq!(output.status.code(), Some(0));
+    let report = report(&output);
+    report.only("receiver-stalled");
+    assert_eq!(report.0["window"]["interrupted"], true);
+    assert!(
+        report.0["window"]["duration_ms"]
+            .as_u64()
+            .expect("duration")
+            < 10_000
+    );
+}
+
+#[test]
+fn without_root_it_runs_and_names_its_gaps() {
+    let Some(_alone) = need(&["ip", "ss", "python3", "setpriv"]) else {
+        return;
+    };
+    let (host, _programs) = troubled();
+    let copy = format!("/tmp/netwhy-test-gaps-{}", std::process::id());
+    std::fs::copy(netwhy().get_program(), &copy).expect("a copy");
+    let as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all";
+    let ran = output(&mut host.command(&format!("{as_nobody} {copy} --for 3s --json")));
+    std::fs::remove_file(&copy).expect("to remove the copy");
+    assert_eq!(ran.status.code(), Some(0));
+    let report = report(&ran);
+    // The sockets are seen all the same, without their processes.
+    report.only("receiver-stalled");
+    let gaps = report.0["gaps"].as_array().expect("gaps");
+    for source in ["processes", "kernel-log"] {
+        let gap = gaps.iter().find(|gap| gap["source"] == source);
+        let gap = gap.unwrap_or_else(|| panic!("no gap of {source}: {gaps:#?}"));
+        assert!(
+            gap["closes_with"]
+                .as_str()
+                .expect("a remedy")
+                .contains("root"),
+            "{gap:#}"
+        );
+    }
+}
+
+#[test]
+fn bad_input_gets_clear_errors() {
+    let Some(_alone) = need(&["ip"]) else { return };
+    for (words, code, says) in [
+        (
+            &["explain", "accept-queue-overlow"][..],
+            2,
+            "did you mean accept-queue-overflow?",
+        ),
+        (
+            &["--netns", "no-such-namespace"],
+            3,
+            "there is none of that name",
+        ),
+        (&["--netns", "999999999"], 3, "neither a namespace"),
+        (&["--for", "0s"], 2, "between 200ms and 24h"),
+        (&["--port", "70000"], 2, "--port"),
+        (
+            &["sockets", "--state", "open"],
+            2,
+            "no TCP state is called open",
+        ),
+        (
+            &["conntrack", "--state", "open"],
+            2,
+            "no connection-tracking state",
+        ),
+        (
+            &["conntrack", "--protocol", "xyz"],
+            2,
+            "no protocol is called xyz",
+        ),
+    ] {
+        let refused = output(netwhy().args(words));
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(code), "{words:?}: {error}");
+        assert!(error.contains(says), "{words:?}: {error}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let Some(_alone) = need(&["ip", "sh"]) else {
+        return;
+    };
+    let program = netwhy().get_program().to_owned();
+    let line = format!(
+        "{} explain | head -1; exit ${{PIPESTATUS[0]}}",
+        program.to_string_lossy()
+    );
+    let ran = output(std::process::Command::new("bash").args(["-c", &line]));
+    assert_eq!(
+        ran.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+}
+
+#[test]
+fn sockets_and_conntrack_show_what_ss_and_conntrack_show() {
+    let Some(_alone) = need(&["ip", "ss", "python3", "conntrack", "iptables"]) else {
+        return;
+    };
+    let host = Host::new();
+    host.run("iptables -A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT");
+    let _server = host.python(SILENT_READER);
+    host.wait_for_listener(7000);
+    let _writer = host.python(&writer("127.0.0.1"));
+    wait_until("no connection", || {
+        host.run("ss -Htn dport = :7000").contains("ESTAB")
+    });
+    let show = |words: &[&str]| {
+        let shown = output(netwhy().args(words).args(["--netns", &host.name]));
+        assert!(
+            shown.status.success(),
+            "{}",
+            String::from_utf8_lossy(&shown.stderr)
+        );
+        String::from_utf8_lossy(&shown.stdout).into_owned()
+    };
+    let ours = show(&["sockets", "-p"])
+        .lines()
+        .filter(|l| l.starts_with("ESTAB"))
+        .count();
+    let theirs = host.run("ss -Htn").lines().count();
+    assert_eq!(ours, theirs);
+    assert!(show(&["sockets", "-p", "--port", "7000"]).contains("python3("));
+    assert!(show(&["sockets", "--state", "listen"]).contains("0.0.0.0:7000"));
+    let groups = show(&["sockets", "--group-by", "process"]);
+    assert!(groups.contains("python3("), "{groups}");
+    let top = show(&["sockets", "--sort", "recv-queue", "--top", "1", "--json"]);
+    assert_eq!(top.lines().count(), 1);
+    let socket: serde_json::Value = serde_json::from_str(&top).expect("JSON");
+    assert_eq!(socket["local"], "127.0.0.1:7000");
+    assert!(socket["tcp"]["bytes_received"].as_u64().expect("a figure") > 0);
+
+    let listed = show(&["conntrack", "--list", "--protocol", "tcp"]);
+    assert!(
+        listed.contains("ESTABLISHED src=127.0.0.1 dst=127.0.0.1"),
+        "{listed}"
+    );
+    let theirs = host.run("conntrack -L -p tcp");
+    assert_eq!(listed.lines().count(), theirs.lines().count());
+    let grouped = show(&["conntrack", "--group-by", "state"]);
+    assert!(grouped.contains("ESTABLISHED"), "{grouped}");
+}
