@@ -131,6 +131,7 @@ pub(crate) fn listener<'a>(
         limit,
         queue: gauge(0, 0),
         looks_full: 0,
+        looks_waiting: 0,
         half_open: Some(gauge(0, 0)),
         drops: Some(Change::new(5, 5)),
         new: false,

@@ -285,6 +285,9 @@ pub struct Listener {
     pub queue: Gauge,
     /// Looks at which the queue was above its limit, so that a new connection was dropped.
     pub looks_full: u32,
+    /// Looks at which somebody waited in the queue.
+    #[serde(default)]
+    pub looks_waiting: u32,
     /// Connections half open for this port, over the looks at the whole table.
     pub half_open: Option<Gauge>,
     /// Handshakes that this socket dropped (its own counter); `None` when the kernel gave none.
@@ -309,6 +312,9 @@ pub struct UnixListener {
     pub queue: Gauge,
     /// Looks at which the queue was above its limit.
     pub looks_full: u32,
+    /// Looks at which somebody waited in the queue.
+    #[serde(default)]
+    pub looks_waiting: u32,
 }
 
 /// Local ports in use towards one destination.

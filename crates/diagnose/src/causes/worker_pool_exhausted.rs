@@ -19,8 +19,10 @@
 //! ## Threshold
 //!
 //! The log line is the application's own verdict. Without it the pool must be at
-//! its limit and its queue must hold at least one connection in the mean and at
-//! the end: a queue that is empty half of the time is drained in time. Critical
+//! its limit, somebody must wait at 8 of 10 looks and at the end, and in the mean
+//! one for every four workers: by Little's law a request then waits for a quarter
+//! of the time that it is served, and longer. Workers that compute, or wait for a
+//! CPU, for more than half of their time are short of CPU, not of workers. Critical
 //! from 1 % of failed requests on, or with a queue longer than the pool.
 //!
 //! ## Looks like it, but is not
@@ -63,8 +65,13 @@ use crate::words::{count, number, percent, share};
 const FAILED: [u16; 3] = [499, 502, 504];
 /// From this share of failed requests on the finding is critical.
 const CRITICAL: f64 = 0.01;
-/// Share of all CPUs that the workers use, above which more of them serve no more.
-const CPU_BOUND: f64 = 0.8;
+/// Share of the workers' time on a CPU or waiting for one, from which on more of them serve no
+/// more.
+const CPU_BOUND: f64 = 0.5;
+/// Share of the looks at which somebody waits.
+const WAITING: f64 = 0.8;
+/// Requests that wait for each worker, in the mean.
+const WAIT_FOR_EACH: f64 = 0.25;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let pools: Vec<Pool<'_>> = pools(evidence);
@@ -126,17 +133,33 @@ struct Queue {
     name: String,
     local: Option<std::net::SocketAddr>,
     length: Gauge,
+    looks_waiting: u32,
     limit: u32,
 }
 
 impl Pool<'_> {
     fn is_full_and_waited_for(&self) -> bool {
-        self.most
-            .is_some_and(|most| most > 0 && self.workers.len() as u64 >= most)
-            && self
-                .queue
-                .as_ref()
-                .is_some_and(|q| q.length.mean >= 1.0 && q.length.last > 0)
+        let workers = self.workers.len() as f64;
+        let waited_for = self.queue.as_ref().is_some_and(|queue| {
+            let looks = f64::from(queue.length.looks);
+            share(f64::from(queue.looks_waiting), looks) >= WAITING
+                && queue.length.mean >= (WAIT_FOR_EACH * workers).max(1.0)
+                && queue.length.last > 0
+        });
+        let full = self
+            .most
+            .is_some_and(|most| most > 0 && workers >= most as f64);
+        full && waited_for && self.computing() < CPU_BOUND
+    }
+
+    /// Share of the workers' time on a CPU or waiting for one.
+    fn computing(&self) -> f64 {
+        let busy = self
+            .workers
+            .iter()
+            .map(|p| p.cpu_ms + p.run_delay_ms.unwrap_or(0.0))
+            .sum();
+        share(busy, self.workers.iter().map(|p| p.watched_ms as f64).sum())
     }
 }
 
@@ -194,6 +217,7 @@ fn queue(evidence: &Evidence, pids: &[u32]) -> Option<Queue> {
         name: l.local.to_string(),
         local: Some(l.local),
         length: l.queue,
+        looks_waiting: l.looks_waiting,
         limit: l.limit,
     });
     let unix = evidence
@@ -205,6 +229,7 @@ fn queue(evidence: &Evidence, pids: &[u32]) -> Option<Queue> {
         name: l.path.clone(),
         local: None,
         length: l.queue,
+        looks_waiting: l.looks_waiting,
         limit: l.limit,
     });
     tcp.chain(unix)
@@ -366,27 +391,28 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
     if let Some(answers) = &answers {
         proofs.push(answers.proof(evidence));
     }
-    let cpu_ms: f64 = pool.workers.iter().map(|p| p.cpu_ms).sum();
-    let all_cpus = evidence.window.duration_ms as f64 * f64::from(evidence.host.cpus.max(1));
-    let used = share(cpu_ms, all_cpus);
-    let cpu_bound = used >= CPU_BOUND;
+    let computing = pool.computing();
+    let cpu_bound = computing >= CPU_BOUND;
+    let so = if cpu_bound {
+        "more of them serve no more"
+    } else {
+        "the rest they wait for something else"
+    };
     proofs.push(
         proof(
             Source::Processes,
             "why",
-            if cpu_bound {
-                format!(
-                    "the workers use {} of all CPUs: more of them serve no more",
-                    percent(used)
-                )
-            } else {
-                format!(
-                    "the workers use {} of all CPUs: they wait for something else",
-                    percent(used)
-                )
-            },
+            format!(
+                "the workers compute, or wait for a CPU, {} of their time:\n{so}",
+                percent(computing)
+            ),
         )
-        .over(evidence, "CPU of the workers", cpu_ms, "ms"),
+        .over(
+            evidence,
+            "share of the workers' time on a CPU or waiting",
+            computing,
+            "1",
+        ),
     );
     let long = pool.queue.as_ref().is_some_and(|q| q.length.max > workers);
     let failing = answers.as_ref().is_some_and(|a| a.share() >= CRITICAL);
@@ -579,7 +605,9 @@ mod tests {
                 }],
             });
         }
-        listener(&mut evidence, "127.0.0.1:9000", 511, &WORKERS).queue = queue;
+        let pool = listener(&mut evidence, "127.0.0.1:9000", 511, &WORKERS);
+        pool.queue = queue;
+        pool.looks_waiting = if queue.mean >= 1.0 { 95 } else { 0 };
         evidence
     }
 
@@ -616,6 +644,7 @@ mod tests {
             limit: 511,
             queue: gauge(3, 9),
             looks_full: 0,
+            looks_waiting: 100,
         }]);
         assert!(
             found(rule(&evidence))[0].evidence[1]
@@ -667,6 +696,19 @@ mod tests {
             };
             assert_eq!(because, "workers (php-fpm www: 5 of 5)");
         }
+    }
+
+    #[test]
+    fn stays_quiet_when_the_queue_empties_or_the_workers_compute() {
+        let mut evidence = pool(gauge(4, 4));
+        evidence.listeners.as_mut().unwrap()[0].looks_waiting = 70;
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        let mut evidence = pool(gauge(4, 4));
+        for worker in evidence.processes.as_mut().unwrap() {
+            worker.cpu_ms = 4_000.0;
+            worker.run_delay_ms = Some(5_500.0);
+        }
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]

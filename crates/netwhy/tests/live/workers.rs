@@ -15,8 +15,9 @@ fn no_local_port_is_left_towards_the_upstream() {
     let host = Host::new();
     host.set("net.core.somaxconn", "4096");
     host.set("net.ipv4.ip_local_port_range", "40000 40049");
-    let pool = "pm = static\npm.max_children = 20\nlisten.backlog = 4096";
-    let php = php(&host, &program, "127.0.0.1:9000", pool, 0);
+    // More workers than ports, and requests that last: the ports run out first.
+    let pool = "pm = static\npm.max_children = 80\nlisten.backlog = 4096";
+    let php = php(&host, &program, "127.0.0.1:9000", pool, 50);
     host.wait_for_listener(9000);
     let script = php.folder.path().join("index.php");
     let http = fastcgi("127.0.0.1:9000", &script, "");
@@ -25,7 +26,7 @@ fn no_local_port_is_left_towards_the_upstream() {
     // Clients of their own address, so that only the upstream's ports run out.
     let client = Host::new();
     client.wire(&host, "198.18.0.1/24", "198.18.0.2/24");
-    let _load = client.start("wrk -c 20 -t 1 -d 8 http://198.18.0.2/");
+    let _load = client.start("wrk -c 100 -t 1 -d 8 http://198.18.0.2/");
     pause(300);
     let report = watch(&host, "5s", &[]);
     let finding = report.only("ephemeral-ports-exhausted");

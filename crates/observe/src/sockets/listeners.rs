@@ -40,6 +40,7 @@ impl Listeners {
                 limit,
                 queue: Gauge::default(),
                 looks_full: 0,
+                looks_waiting: 0,
                 half_open: None,
                 drops: drops.map(|now| {
                     if new {
@@ -55,6 +56,7 @@ impl Listeners {
         listener.queue.look(u64::from(queue));
         // sk_acceptq_is_full: above the limit, so the queue holds one more than its limit.
         listener.looks_full += u32::from(queue > limit);
+        listener.looks_waiting += u32::from(queue > 0);
         if let (Some(change), Some(now)) = (&mut listener.drops, drops) {
             // sk_drops is an int: it wraps after 2^32 drops, which one window cannot reach.
             change.after = now;

@@ -40,11 +40,13 @@ impl UnixListeners {
                     limit: record.limit,
                     queue: Gauge::default(),
                     looks_full: 0,
+                    looks_waiting: 0,
                 });
             listener.limit = record.limit;
             listener.queue.look(u64::from(record.queue));
             // unix_recvq_full: above the limit.
             listener.looks_full += u32::from(record.queue > record.limit);
+            listener.looks_waiting += u32::from(record.queue > 0);
         });
         match done {
             Ok(()) => self.looks += 1,
