@@ -5,6 +5,7 @@
 //! - [`fold`]: consequences under their causes
 //! - [`focus`]: the evidence narrowed to what the user asked for
 //! - [`activity`]: what a healthy host did
+//! - [`answers`]: what access logs say
 //! - [`apps`]: what is known of the applications
 //! - [`words`], [`make`]: how findings are worded and made
 //!
@@ -14,6 +15,7 @@
 use model::{Evidence, Finding, Report, RuledOut, SCHEMA_VERSION, Undecided};
 
 mod activity;
+mod answers;
 mod apps;
 mod cause;
 pub mod causes;

@@ -202,7 +202,7 @@ impl Machine for Real {
         }
         let request = Timespec {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(left.subsec_nanos()).into(),
+            tv_nsec: i64::from(left.subsec_nanos()),
         };
         // Interrupted by a signal: the caller asks for the time again.
         let _ = rustix::thread::nanosleep(&request);

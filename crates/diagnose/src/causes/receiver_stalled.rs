@@ -139,19 +139,21 @@ fn is_sender(socket: &Socket) -> bool {
 
 /// Groups sockets by process and a port: one finding each.
 fn by_process<'a>(sockets: &[&'a Socket], port: impl Fn(&Socket) -> u16) -> Vec<Vec<&'a Socket>> {
-    let mut groups: Vec<((Option<u32>, u16), Vec<&Socket>)> = Vec::new();
+    let mut groups: Vec<Vec<&Socket>> = Vec::new();
     for socket in sockets {
-        let key = (socket.pid, port(socket));
         // Clients have a port of their own each: their process alone joins them.
+        let same = |known: &&Socket| {
+            known.pid == socket.pid && (known.pid.is_some() || port(known) == port(socket))
+        };
         match groups
             .iter_mut()
-            .find(|(known, _)| *known == key || (key.0.is_some() && known.0 == key.0))
+            .find(|group| group.first().is_some_and(same))
         {
-            Some((_, group)) => group.push(socket),
-            None => groups.push((key, vec![socket])),
+            Some(group) => group.push(socket),
+            None => groups.push(vec![socket]),
         }
     }
-    groups.into_iter().map(|(_, group)| group).collect()
+    groups
 }
 
 fn holder(evidence: &Evidence, socket: &Socket) -> Option<ProcessName> {

@@ -57,12 +57,11 @@ use model::{
 };
 
 use crate::Verdict;
+use crate::answers::{Answers, answers};
 use crate::apps;
 use crate::make::{With as _, advice, config, proof, subject};
 use crate::words::{count, number, percent, share};
 
-/// Statuses that say that nobody answered in time: the client left, no good answer, no answer.
-const FAILED: [u16; 3] = [499, 502, 504];
 /// From this share of failed requests on the finding is critical.
 const CRITICAL: f64 = 0.01;
 /// Share of the workers' time on a CPU or waiting for one, from which on more of them serve no
@@ -234,86 +233,6 @@ fn queue(evidence: &Evidence, pids: &[u32]) -> Option<Queue> {
     });
     tcp.chain(unix)
         .max_by(|a, b| a.length.mean.total_cmp(&b.length.mean))
-}
-
-/// Requests logged and those that failed. Of several access logs the one that saw most failures:
-/// two may have logged the same request.
-struct Answers {
-    requests: f64,
-    failed: f64,
-    by_status: Vec<(u16, u64)>,
-    sampled: bool,
-    path: String,
-}
-
-fn answers(evidence: &Evidence) -> Option<Answers> {
-    let logs = evidence.logs.as_deref().unwrap_or_default().iter();
-    logs.filter(|log| !log.statuses.is_empty())
-        .map(|log| {
-            let by_status: Vec<(u16, u64)> = FAILED
-                .iter()
-                .filter_map(|status| Some((*status, *log.statuses.get(status)?)))
-                .collect();
-            // A log that was not read whole stands for all that was written.
-            let scale = share(log.bytes_written as f64, log.bytes_read as f64).max(1.0);
-            Answers {
-                requests: scale * log.statuses.values().sum::<u64>() as f64,
-                failed: scale * by_status.iter().map(|(_, n)| *n).sum::<u64>() as f64,
-                by_status,
-                sampled: log.bytes_read < log.bytes_written,
-                path: log.path.clone(),
-            }
-        })
-        .max_by(|a, b| {
-            a.failed
-                .total_cmp(&b.failed)
-                .then(a.requests.total_cmp(&b.requests))
-        })
-}
-
-impl Answers {
-    fn share(&self) -> f64 {
-        share(self.failed, self.requests)
-    }
-
-    fn words(&self) -> String {
-        let about = if self.sampled { "about " } else { "" };
-        let each: Vec<String> = self
-            .by_status
-            .iter()
-            .map(|(status, n)| format!("{status}: {}", number(*n)))
-            .collect();
-        let each = if each.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", each.join(", "))
-        };
-        format!(
-            "{about}{} of {} failed{each}, {}",
-            number(self.failed.round() as u64),
-            count(self.requests.round() as u64, "request"),
-            percent(self.share())
-        )
-    }
-
-    fn proof(&self, evidence: &Evidence) -> Proof {
-        let mut proof = proof(
-            Source::Logs,
-            "answers",
-            format!("{}:\n{}", self.path, self.words()),
-        )
-        .over(evidence, "requests logged", self.requests, "requests")
-        .over(evidence, "requests failed", self.failed, "requests");
-        for (status, n) in &self.by_status {
-            proof = proof.over(
-                evidence,
-                &format!("status {status}"),
-                *n as f64,
-                "lines read",
-            );
-        }
-        proof
-    }
 }
 
 fn impact(answers: Option<&Answers>, waiting: Option<&Queue>) -> Impact {
