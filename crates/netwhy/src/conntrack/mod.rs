@@ -114,12 +114,12 @@ fn list(
                 entries.push((figure.of(entry), std::mem::take(&mut text)));
             }
             if entries.len() >= top.saturating_mul(2).saturating_add(1024) {
-                entries.sort_by(|a, b| b.0.cmp(&a.0));
+                entries.sort_by_key(|(figure, _)| std::cmp::Reverse(*figure));
                 entries.truncate(top);
             }
             ControlFlow::Continue(())
         })?;
-        entries.sort_by(|a, b| b.0.cmp(&a.0));
+        entries.sort_by_key(|(figure, _)| std::cmp::Reverse(*figure));
         for (_, row) in entries.iter().take(top) {
             out.write_all(row)?;
         }

@@ -114,8 +114,8 @@ impl Groups {
         }
         writeln!(
             out,
-            "{:>8} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9}  {}",
-            "SOCKETS", "RECV-Q", "SEND-Q", "RECEIVED", "ACKED", "RETRANS", "RTT MEAN", "WHAT"
+            "{:>8} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9}  WHAT",
+            "SOCKETS", "RECV-Q", "SEND-Q", "RECEIVED", "ACKED", "RETRANS", "RTT MEAN"
         )?;
         for (key, sum) in &groups {
             let rtt = match sum.rtt_us.checked_div(sum.rtts) {

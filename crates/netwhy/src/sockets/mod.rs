@@ -106,12 +106,12 @@ fn show(
             if let Some(top) = options.top
                 && sockets.len() >= 2 * top + 1024
             {
-                sockets.sort_by(|a, b| b.0.cmp(&a.0));
+                sockets.sort_by_key(|(figure, _)| std::cmp::Reverse(*figure));
                 sockets.truncate(top);
             }
             Ok(())
         })?;
-        sockets.sort_by(|a, b| b.0.cmp(&a.0));
+        sockets.sort_by_key(|(figure, _)| std::cmp::Reverse(*figure));
         rows::header(options, out)?;
         for (_, row) in sockets.iter().take(options.top.unwrap_or(usize::MAX)) {
             out.write_all(row)?;

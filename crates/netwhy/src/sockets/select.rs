@@ -58,10 +58,13 @@ impl Selection {
 fn state(word: &str) -> anyhow::Result<States> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let asked = plain(word);
+    if asked == "all" {
+        return Ok(States::ALL);
+    }
     let mut states = States::NONE;
     for state in TcpState::ALL {
         let long = plain(&format!("{state:?}"));
-        if asked == "all" || asked == plain(state.name()) || asked == long {
+        if asked == plain(state.name()) || asked == long {
             states = states | States::only(state);
         }
     }

@@ -135,7 +135,7 @@ mod tests {
         ([198, 18, 0, 1], port).into()
     }
 
-    fn seen(port: u16) -> Seen {
+    fn socket(port: u16) -> Seen {
         let (local, remote) = (end(80), end(port));
         Seen {
             inode: 1,
@@ -152,7 +152,7 @@ mod tests {
         let mut looks = CloseWaits::default();
         for look in 0..4u16 {
             for socket in 0..=look {
-                looks.see(u64::from(socket), || seen(1000 + socket));
+                looks.see(u64::from(socket), || socket(1000 + socket));
             }
             looks.end_of_look();
         }
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(seen.remote, None);
 
         let mut looks = CloseWaits::default();
-        looks.see(1, || seen(1));
+        looks.see(1, || socket(1));
         looks.end_of_look();
         looks.end_of_look();
         let sockets: Vec<_> = looks.sockets.into_values().collect();
