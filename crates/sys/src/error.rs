@@ -53,9 +53,15 @@ impl Error {
         }
     }
 
-    /// An error from the number that the kernel put in an answer; positive.
+    /// An error from the number that the kernel put in an answer; positive. A number that no
+    /// kernel gives is told as it is.
     pub fn kernel(tried: &'static str, on: impl Into<String>, number: i32) -> Self {
-        Error::os(tried, on, rustix::io::Errno::from_raw_os_error(number))
+        // MAX_ERRNO of the kernel; rustix refuses others with a panic.
+        if (1..4096).contains(&number) {
+            Error::os(tried, on, rustix::io::Errno::from_raw_os_error(number))
+        } else {
+            Error::new(tried, on, format!("error {number}"), Kind::Other)
+        }
     }
 
     /// An error in words.

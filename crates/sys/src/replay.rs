@@ -4,13 +4,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `files/PATH`, `files/PATH~2`, … | what reads of a file gave, one after the other |
-//! | `lists/PATH` | names in a folder, one a line |
-//! | `links/PATH` | where a symbolic link points |
-//! | `stats/PATH` | size, inode, device, whether it is a regular file |
-//! | `sockets/PID` | inodes of the sockets of a process, one a line |
-//! | `netlink/REQUEST` | the answer to a request, a datagram in hexadecimal a line |
-//! | `files/dev/kmsg` | records of the kernel log, a line each: milliseconds, blank, record |
+//! | `files/PATH~1`, `files/PATH~2`, … | what reads of a file gave, one after the other |
+//! | `lists/PATH~1` | names in a folder, one a line |
+//! | `links/PATH~1` | where a symbolic link points |
+//! | `stats/PATH~1` | size, inode, device, whether it is a regular file |
+//! | `sockets/PID~1` | inodes of the sockets of a process, one a line |
+//! | `netlink/REQUEST~1` | the answer to a request, a datagram in hexadecimal a line |
+//! | `files/dev/kmsg~1` | records of the kernel log, a line each: milliseconds, blank, record |
 //! | `machine` | start, Unix time, user and process id, page bytes, clock ticks |
 //!
 //! An error is kept as a file that begins with `!` and its kind. Versions are served in the order
@@ -125,11 +125,9 @@ fn inside(path: &Path) -> PathBuf {
         .collect()
 }
 
-/// The file of one version: the first has the plain name.
+/// The file of one version. Always with a number: a path may be a folder and a file in one
+/// recording (`stats/proc/7/fd~1`, `links/proc/7/fd/3~1`).
 fn version(base: &Path, number: u32) -> PathBuf {
-    if number <= 1 {
-        return base.to_path_buf();
-    }
     let mut name = base.as_os_str().to_os_string();
     name.push(format!("~{number}"));
     PathBuf::from(name)
@@ -338,9 +336,9 @@ mod tests {
     #[test]
     fn versions_are_served_in_order_and_the_last_one_again() {
         let (_root, machine) = folder(&[
-            ("files/proc/a", "one"),
+            ("files/proc/a~1", "one"),
             ("files/proc/a~2", "two"),
-            ("files/b", "!permission no"),
+            ("files/b~1", "!permission no"),
         ]);
         let mut read = || {
             let mut into = Vec::new();
@@ -356,8 +354,8 @@ mod tests {
 
     #[test]
     fn nothing_outside_the_folder_is_read() {
-        let (root, machine) = folder(&[("files/x", "in")]);
-        fs::write(root.path().join("secret"), "out").unwrap();
+        let (root, machine) = folder(&[("files/x~1", "in")]);
+        fs::write(root.path().join("secret~1"), "out").unwrap();
         let mut into = Vec::new();
         assert!(machine.read(Path::new("/../secret"), &mut into).is_err());
         assert!(
