@@ -396,7 +396,7 @@ mod tests {
         let bytes = entry();
         for length in 0..bytes.len() {
             if let Ok(entry) = Entry::parse(&bytes[..length]) {
-                (entry.original(), entry.reply(), entry.tcp_state_name());
+                let _ = (entry.original(), entry.reply(), entry.tcp_state_name());
             }
         }
     }
@@ -418,8 +418,8 @@ mod tests {
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             statistics(&bytes, |_, _| {});
             if let Ok(entry) = Entry::parse(&bytes) {
-                (entry.original(), entry.reply(), entry.tcp_state_name());
-                (entry.original_counters(), entry.reply_counters());
+                let _ = (entry.original(), entry.reply(), entry.tcp_state_name());
+                let _ = (entry.original_counters(), entry.reply_counters());
             }
         }
     }

@@ -151,8 +151,8 @@ mod tests {
     fn a_leak_only_grows_and_a_late_close_is_seen_to_leave() {
         let mut looks = CloseWaits::default();
         for look in 0..4u16 {
-            for socket in 0..=look {
-                looks.see(u64::from(socket), || socket(1000 + socket));
+            for number in 0..=look {
+                looks.see(u64::from(number), || socket(1000 + number));
             }
             looks.end_of_look();
         }
