@@ -43,8 +43,8 @@ lint: setup-test
 
 ## bench: netwhy beside ss and conntrack, and what watching costs
 bench: setup-bench
-	cargo build --release --locked -p netwhy -p xtask
-	$(SUDO) $(TARGET_DIR)/release/xtask bench $(ARGS)
+	cargo build --release --locked -p netwhy
+	$(SUDO) tools/bench --netwhy $(TARGET_DIR)/release/netwhy $(ARGS)
 
 ## dist: one static file, dist/netwhy, to be copied to any Linux host of this architecture
 dist: setup-build

@@ -340,7 +340,7 @@ mod tests {
             ("files/proc/a~2", "two"),
             ("files/b~1", "!permission no"),
         ]);
-        let mut read = || {
+        let read = || {
             let mut into = Vec::new();
             machine.read(Path::new("/proc/a"), &mut into).unwrap();
             String::from_utf8(into).unwrap()
