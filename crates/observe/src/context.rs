@@ -1,7 +1,7 @@
 //! What observers share: the machine, gaps, who holds which socket.
 
-use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::{Focus, Gap, Process, Source};
@@ -25,6 +25,11 @@ pub struct Context<'a> {
     pub holders: HashMap<u32, Vec<u32>>,
     /// Inodes of listening sockets; kept by the sockets observer.
     pub listening: HashSet<u32>,
+    /// The network namespace that is watched, as `/proc/PID/ns/net` names it; kept by the
+    /// processes observer.
+    pub namespace: Option<PathBuf>,
+    /// Processes that hold more sockets than are read of each.
+    pub long: BTreeSet<u32>,
     /// Inodes of sockets whose holder is wanted and not known: the processes observer looks for
     /// them when that is cheap.
     pub wanted: HashSet<u32>,
@@ -49,6 +54,8 @@ impl<'a> Context<'a> {
             gaps: Vec::new(),
             holders: HashMap::new(),
             listening: HashSet::new(),
+            namespace: None,
+            long: BTreeSet::new(),
             wanted: HashSet::new(),
             unfound: HashSet::new(),
             processes: Vec::new(),

@@ -3,11 +3,13 @@
 //! - [`table`]: the observers, in the order in which they are asked
 //! - [`watch`]: the window: begins, looks, ends; counts its own cost
 //! - [`context`]: what observers share: the machine, gaps, who holds which socket
+//! - [`holders`]: finding who holds a socket
 //!
 //! An observer reads through `sys` and parses with `wire`. It never fails the run: what it cannot
 //! have becomes a gap.
 
 pub mod context;
+mod holders;
 pub mod table;
 pub mod watch;
 

@@ -37,9 +37,10 @@ pub trait Machine: Send + Sync {
     /// Where a symbolic link points, as written in it.
     fn link(&self, path: &Path) -> Result<PathBuf>;
 
-    /// Inodes of the sockets that a process has open (`/proc/PID/fd`). A machine with a faster
-    /// way may override it: processes with 20,000 files are common.
-    fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32)) -> Result<()> {
+    /// Inodes of the sockets that a process has open (`/proc/PID/fd`), lowest descriptor first,
+    /// until told to stop. A machine with a faster way may override it: processes with 20,000
+    /// files are common.
+    fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32) -> ControlFlow<()>) -> Result<()> {
         let folder = PathBuf::from(format!("/proc/{pid}/fd"));
         let mut names = Vec::new();
         self.list(&folder, &mut |name| names.push(name.to_string()))?;
@@ -48,8 +49,10 @@ pub trait Machine: Send + Sync {
             let Ok(target) = self.link(&folder.join(name)) else {
                 continue;
             };
-            if let Some(number) = socket_inode(target.as_os_str().as_encoded_bytes()) {
-                inode(number);
+            if let Some(number) = socket_inode(target.as_os_str().as_encoded_bytes())
+                && inode(number).is_break()
+            {
+                break;
             }
         }
         Ok(())

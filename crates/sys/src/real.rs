@@ -124,7 +124,7 @@ impl Machine for Real {
         Ok(PathBuf::from(target.to_string_lossy().into_owned()))
     }
 
-    fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32)) -> Result<()> {
+    fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32) -> ControlFlow<()>) -> Result<()> {
         let path = format!("/proc/{pid}/fd");
         let told = |errno| Error::os("list", path.clone(), errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -137,8 +137,9 @@ impl Machine for Real {
             let read = rustix::fs::readlinkat_raw(&folder, entry.file_name(), &mut target);
             if let Ok((link, _)) = read
                 && let Some(number) = socket_inode(link)
+                && inode(number).is_break()
             {
-                inode(number);
+                break;
             }
         }
         Ok(())

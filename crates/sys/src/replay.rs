@@ -217,11 +217,11 @@ impl Machine for Folder {
         ))
     }
 
-    fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32)) -> Result<()> {
+    fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32) -> ControlFlow<()>) -> Result<()> {
         let text = self.text("list", "sockets", Path::new(&pid.to_string()))?;
-        text.lines()
-            .filter_map(|line| line.parse().ok())
-            .for_each(inode);
+        let mut inodes = text.lines().filter_map(|line| line.parse().ok());
+        // Stopping early is no error.
+        let _ = inodes.try_for_each(inode);
         Ok(())
     }
 

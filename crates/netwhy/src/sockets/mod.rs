@@ -197,6 +197,7 @@ fn holders(machine: &Real, selection: &Selection) -> anyhow::Result<Holders> {
                 .entry(inode)
                 .and_modify(|(_, more)| *more += 1)
                 .or_insert((pid, 0));
+            ControlFlow::Continue(())
         });
         match read {
             Err(error) if error.kind == sys::Kind::Permission => denied += 1,

@@ -2,18 +2,17 @@
 //! waited for, how many files they have open.
 //!
 //! A process belongs here when its `/proc/PID/ns/net` is the one that is watched and it holds a
-//! socket, or when it is the parent, of the same name, of one that does (nginx, php-fpm). Reading
-//! 20,000 links of `/proc/PID/fd` takes tens of milliseconds, so it is done at both ends of the
-//! window, and between only for sockets that somebody wants to know the holder of.
+//! socket, or when it is the parent, of the same name, of one that does (nginx, php-fpm). All are
+//! looked for at both ends of the window, and between when a holder is wanted that is not known.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use model::{Evidence, Gauge, Process, Source};
 use sys::{Error, Kind};
 
-use crate::{Context, Observe};
+use crate::{Context, Observe, holders};
 
 mod read;
 
@@ -33,7 +32,6 @@ pub fn observer() -> Box<dyn Observe> {
 
 #[derive(Default)]
 struct Processes {
-    namespace: Option<PathBuf>,
     began: HashMap<u32, Began>,
     states: HashMap<u32, BTreeMap<char, u32>>,
     open_files: HashMap<u32, Gauge>,
@@ -54,7 +52,7 @@ struct Began {
 impl Observe for Processes {
     fn begin(&mut self, context: &mut Context<'_>) {
         match context.machine.link(Path::new("/proc/thread-self/ns/net")) {
-            Ok(namespace) => self.namespace = Some(namespace),
+            Ok(namespace) => context.namespace = Some(namespace),
             Err(error) => return context.gap(Source::Processes, "processes", &error),
         }
         self.scan(context);
@@ -69,14 +67,13 @@ impl Observe for Processes {
             && context.machine.now() >= self.scanned + self.scan_took * RESCAN_SHARE
         {
             self.scan(context);
-            // What was not found now will not be found at the next look either.
-            let wanted = std::mem::take(&mut context.wanted);
-            context.unfound.extend(wanted);
+            holders::wanted(context);
+            self.scan_took = context.machine.now().saturating_sub(self.scanned) + self.scan_took;
         }
     }
 
     fn end(&mut self, context: &mut Context<'_>, _evidence: &mut Evidence) {
-        if self.namespace.is_none() {
+        if context.namespace.is_none() {
             return;
         }
         self.scan(context);
@@ -153,7 +150,7 @@ impl Processes {
         pids.sort_unstable();
         let mut holding = Vec::new();
         for pid in pids {
-            match self.hold(context, pid) {
+            match holders::some(context, pid) {
                 Ok(true) => holding.push(pid),
                 Ok(false) => {}
                 Err(Error {
@@ -186,26 +183,6 @@ impl Processes {
         }
         self.scanned = context.machine.now();
         self.scan_took = self.scanned.saturating_sub(before);
-    }
-
-    /// Notes the sockets that a process holds; whether it is of this namespace and holds any.
-    fn hold(&self, context: &mut Context<'_>, pid: u32) -> sys::Result<bool> {
-        let namespace = context
-            .machine
-            .link(&PathBuf::from(format!("/proc/{pid}/ns/net")))?;
-        if Some(&namespace) != self.namespace.as_ref() {
-            return Ok(false);
-        }
-        let mut any = false;
-        let holders = &mut context.holders;
-        context.machine.sockets_of(pid, &mut |inode| {
-            any = true;
-            let pids = holders.entry(inode).or_default();
-            if let Err(place) = pids.binary_search(&pid) {
-                pids.insert(place, pid);
-            }
-        })?;
-        Ok(any)
     }
 
     /// Takes a process in, once.

@@ -65,6 +65,13 @@ impl CloseWaits {
         self.looks += 1;
     }
 
+    /// Wants to know who holds those that stayed longest; a thousand say whose they are.
+    pub(super) fn want(&self, context: &mut Context<'_>) {
+        let last = self.looks.saturating_sub(1);
+        let there = self.sockets.values().filter(|seen| seen.last_look == last);
+        there.take(1000).for_each(|seen| context.want(seen.inode));
+    }
+
     /// By process, most first.
     pub(super) fn finish(self, context: &Context<'_>) -> Vec<CloseWait> {
         let mut by_pid: HashMap<Option<u32>, Vec<Seen>> = HashMap::new();

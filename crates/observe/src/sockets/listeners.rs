@@ -78,6 +78,18 @@ impl Listeners {
         self.by_port.contains_key(&port)
     }
 
+    /// The process that accepts on this local port, when it is one alone.
+    pub(super) fn sole_holder(&self, context: &Context<'_>, port: u16) -> Option<u32> {
+        let mut pids = self
+            .by_port
+            .get(&port)?
+            .iter()
+            .filter_map(|cookie| self.by_cookie.get(cookie))
+            .flat_map(|listener| context.holders_of(listener.inode));
+        let first = *pids.next()?;
+        pids.all(|pid| *pid == first).then_some(first)
+    }
+
     /// Half-open connections of one look, by the local end that they came to.
     pub(super) fn half_open(&mut self, counts: &HashMap<SocketAddr, u64>) {
         let mut by_cookie: HashMap<u64, u64> = HashMap::new();

@@ -117,6 +117,19 @@ impl Ports {
             .retain(|_, group| !group.before.is_empty() || group.in_use.max > 1);
     }
 
+    /// Wants to know who connects to destinations that use up their ports.
+    pub(super) fn want(&self, context: &mut Context<'_>) {
+        let available = self.range.as_ref().map_or(0, PortSet::len);
+        let wanted = WANTED_FROM * f64::from(available);
+        for group in self
+            .groups
+            .values()
+            .filter(|group| group.in_use.max as f64 >= wanted)
+        {
+            group.inodes.iter().for_each(|inode| context.want(*inode));
+        }
+    }
+
     /// The most used destinations.
     pub(super) fn finish(self, context: &Context<'_>) -> Vec<PortUse> {
         let available = self.range.as_ref().map_or(0, PortSet::len);

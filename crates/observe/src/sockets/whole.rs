@@ -17,8 +17,9 @@ use super::port_use::Ports;
 use super::syn_sent::SynSents;
 use crate::Context;
 
-/// Looks between the ends may take this share of the window: 1 in `BUDGET` (0.4 % of one CPU).
-const BUDGET: u32 = 250;
+/// Whole looks between the ends, and light ones, may each take this share of the window: 1 in
+/// `BUDGET` (0.2 % of one CPU).
+const BUDGET: u32 = 500;
 /// Looks are at least this far apart.
 const SPACING: Duration = Duration::from_millis(200);
 /// A light look comes at least this long after a whole one.
@@ -215,8 +216,17 @@ impl Whole {
         if self.looks.is_empty() {
             return None;
         }
+        self.close_waits.want(context);
+        self.ports.want(context);
+        let stuck = self
+            .sockets
+            .iter()
+            .filter(|s| s.first.is_some_and(|f| f.looks_stalled > 0));
+        stuck.for_each(|socket| context.want(socket.inode));
+        crate::holders::wanted(context);
         for socket in &mut self.sockets {
-            socket.pid = context.holders_of(socket.inode).first().copied();
+            let known = context.holders_of(socket.inode).first().copied();
+            socket.pid = known.or_else(|| listeners.sole_holder(context, socket.local.port()));
         }
         Some(SocketTable {
             looks: self.looks,

@@ -127,11 +127,11 @@ impl<M: Machine> Machine for Recorder<M> {
         })
     }
 
-    fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32)) -> Result<()> {
+    fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32) -> ControlFlow<()>) -> Result<()> {
         let mut inodes = String::new();
         let result = self.machine.sockets_of(pid, &mut |each| {
             inodes.push_str(&format!("{each}\n"));
-            inode(each);
+            inode(each)
         });
         self.pass("sockets", Path::new(&pid.to_string()), result, |()| {
             inodes.into_bytes()
