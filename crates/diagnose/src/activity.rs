@@ -6,26 +6,18 @@ use crate::words::{name, number, percent, processes, share};
 
 /// A few lines, the busiest first.
 pub(crate) fn activity(evidence: &Evidence) -> Vec<String> {
-    [listener(evidence), round_trips(evidence), opened(evidence)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [listener(evidence), round_trips(evidence), opened(evidence)].into_iter().flatten().collect()
 }
 
 /// The fullest accept queue.
 fn listener(evidence: &Evidence) -> Option<String> {
     let fill = |l: &Listener| share(l.queue.max as f64, f64::from(l.limit.max(1)));
     let listeners = evidence.listeners.as_ref()?;
-    let fullest = listeners.iter().max_by(|a, b| {
-        fill(a)
-            .total_cmp(&fill(b))
-            .then(a.queue.mean.total_cmp(&b.queue.mean))
-    })?;
+    let fullest = listeners
+        .iter()
+        .max_by(|a, b| fill(a).total_cmp(&fill(b)).then(a.queue.mean.total_cmp(&b.queue.mean)))?;
     if fullest.queue.max == 0 {
-        return Some(format!(
-            "{} listeners, no accept queue used",
-            listeners.len()
-        ));
+        return Some(format!("{} listeners, no accept queue used", listeners.len()));
     }
     let who = processes(evidence, &fullest.pids);
     Some(format!(
@@ -53,10 +45,8 @@ fn round_trips(evidence: &Evidence) -> Option<String> {
         let index = (round_trips.len() - 1) as f64 * share;
         f64::from(round_trips[index as usize]) / 1e3
     };
-    let again = share(
-        evidence.growth("TcpRetransSegs")? as f64,
-        evidence.growth("TcpOutSegs")? as f64,
-    );
+    let again =
+        share(evidence.growth("TcpRetransSegs")? as f64, evidence.growth("TcpOutSegs")? as f64);
     Some(format!(
         "round trip p50 {:.1} ms, p99 {:.1} ms over {} connections; {} sent again",
         at(0.5),
@@ -72,11 +62,8 @@ fn opened(evidence: &Evidence) -> Option<String> {
     if seconds <= 0.0 {
         return None;
     }
-    let rate = |counter: &str| {
-        Some(number(
-            (evidence.growth(counter)? as f64 / seconds).round() as u64
-        ))
-    };
+    let rate =
+        |counter: &str| Some(number((evidence.growth(counter)? as f64 / seconds).round() as u64));
     Some(format!(
         "connections opened: {} a second in, {} out",
         rate("TcpPassiveOpens")?,

@@ -39,11 +39,7 @@ pub(crate) fn answers(evidence: &Evidence) -> Option<Answers> {
                 path: log.path.clone(),
             }
         })
-        .max_by(|a, b| {
-            a.failed
-                .total_cmp(&b.failed)
-                .then(a.requests.total_cmp(&b.requests))
-        })
+        .max_by(|a, b| a.failed.total_cmp(&b.failed).then(a.requests.total_cmp(&b.requests)))
 }
 
 impl Answers {
@@ -55,16 +51,9 @@ impl Answers {
     /// In words.
     pub(crate) fn words(&self) -> String {
         let about = if self.sampled { "about " } else { "" };
-        let each: Vec<String> = self
-            .by_status
-            .iter()
-            .map(|(status, n)| format!("{status}: {}", number(*n)))
-            .collect();
-        let each = if each.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", each.join(", "))
-        };
+        let each: Vec<String> =
+            self.by_status.iter().map(|(status, n)| format!("{status}: {}", number(*n))).collect();
+        let each = if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) };
         format!(
             "{about}{} of {} failed{each}, {}",
             number(self.failed.round() as u64),
@@ -75,20 +64,11 @@ impl Answers {
 
     /// As proof.
     pub(crate) fn proof(&self, evidence: &Evidence) -> Proof {
-        let mut proof = proof(
-            Source::Logs,
-            "answers",
-            format!("{}:\n{}", self.path, self.words()),
-        )
-        .over(evidence, "requests logged", self.requests, "requests")
-        .over(evidence, "requests failed", self.failed, "requests");
+        let mut proof = proof(Source::Logs, "answers", format!("{}:\n{}", self.path, self.words()))
+            .over(evidence, "requests logged", self.requests, "requests")
+            .over(evidence, "requests failed", self.failed, "requests");
         for (status, n) in &self.by_status {
-            proof = proof.over(
-                evidence,
-                &format!("status {status}"),
-                *n as f64,
-                "lines read",
-            );
+            proof = proof.over(evidence, &format!("status {status}"), *n as f64, "lines read");
         }
         proof
     }

@@ -12,8 +12,7 @@ pub(crate) fn family<'a>(
     let all = evidence.processes.as_deref().unwrap_or_default();
     let parent_of_one =
         move |pid: u32| all.iter().any(|p| p.parent == pid && pids.contains(&p.pid));
-    all.iter()
-        .filter(move |p| pids.contains(&p.pid) || parent_of_one(p.pid))
+    all.iter().filter(move |p| pids.contains(&p.pid) || parent_of_one(p.pid))
 }
 
 /// Name of the application of these processes, when it is one that netwhy knows.
@@ -28,9 +27,7 @@ pub(crate) fn settings<'a>(
     name: &'a str,
 ) -> impl Iterator<Item = &'a Setting> {
     let applications = family(evidence, pids).filter_map(|p| p.application.as_ref());
-    applications
-        .flat_map(|a| &a.settings)
-        .filter(move |setting| setting.name == name)
+    applications.flat_map(|a| &a.settings).filter(move |setting| setting.name == name)
 }
 
 /// The `listen` setting that made a listener.
@@ -41,14 +38,9 @@ pub(crate) fn listen<'a>(
 ) -> Option<&'a Setting> {
     // Of several that match, one that sets a backlog is the one that counts: nginx lets only one
     // of a port do so.
-    let matching: Vec<_> = settings(evidence, pids, "listen")
-        .filter(|setting| makes(&setting.value, local))
-        .collect();
-    matching
-        .iter()
-        .find(|s| s.value.contains("backlog="))
-        .or(matching.first())
-        .copied()
+    let matching: Vec<_> =
+        settings(evidence, pids, "listen").filter(|setting| makes(&setting.value, local)).collect();
+    matching.iter().find(|s| s.value.contains("backlog=")).or(matching.first()).copied()
 }
 
 /// Whether a `listen` value makes this listener: `80`, `*:80`, `127.0.0.1:80`, `[::]:80`.
@@ -63,9 +55,7 @@ fn makes(value: &str, local: SocketAddr) -> bool {
         return end.port() == local.port()
             && (end.ip().is_unspecified() || end.ip() == local.ip().to_canonical());
     }
-    let port = address
-        .rsplit_once(':')
-        .and_then(|(_, port)| port.parse::<u16>().ok());
+    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
     // A name, or `*`: the port decides. nginx listens on 80 when only an address is given.
     port.map_or_else(
         || {
@@ -89,13 +79,7 @@ mod tests {
     #[test]
     fn a_listen_value_is_known_by_its_end() {
         let local = "0.0.0.0:80".parse().unwrap();
-        for value in [
-            "80",
-            "80 backlog=10",
-            "*:80 default_server",
-            "0.0.0.0:80",
-            "[::]:80",
-        ] {
+        for value in ["80", "80 backlog=10", "*:80 default_server", "0.0.0.0:80", "[::]:80"] {
             assert!(makes(value, local), "{value}");
         }
         for value in ["", "8080", "127.0.0.1:80", "unix:/run/a.sock", "0.0.0.0:81"] {

@@ -38,21 +38,12 @@ pub(crate) fn healthy() -> Evidence {
             netns: None,
             root: true,
         },
-        window: Window {
-            start_unix_ms: 0,
-            duration_ms: 10_000,
-            interrupted: false,
-        },
+        window: Window { start_unix_ms: 0, duration_ms: 10_000, interrupted: false },
         counters: Some(Counters::default()),
         sockstat: Some(Sockstat::default()),
         softnet: Some(Vec::new()),
         sockets: Some(SocketTable {
-            looks: [0, 5_000, 10_000]
-                .map(|at_ms| Look {
-                    at_ms,
-                    ..Look::default()
-                })
-                .to_vec(),
+            looks: [0, 5_000, 10_000].map(|at_ms| Look { at_ms, ..Look::default() }).to_vec(),
             ..SocketTable::default()
         }),
         listeners: Some(Vec::new()),
@@ -69,17 +60,12 @@ pub(crate) fn healthy() -> Evidence {
 /// Sets how far a counter grew.
 pub(crate) fn grew(evidence: &mut Evidence, counter: &str, by: u64) {
     let counters = evidence.counters.get_or_insert_default();
-    counters
-        .0
-        .insert(counter.to_string(), Change::new(1_000, 1_000 + by));
+    counters.0.insert(counter.to_string(), Change::new(1_000, 1_000 + by));
 }
 
 /// Sets a sysctl.
 pub(crate) fn set(evidence: &mut Evidence, sysctl: &str, value: &str) {
-    evidence
-        .sysctls
-        .get_or_insert_default()
-        .insert(sysctl.to_string(), value.to_string());
+    evidence.sysctls.get_or_insert_default().insert(sysctl.to_string(), value.to_string());
 }
 
 /// A gauge that went evenly from `first` to `last` in 100 looks.
@@ -150,11 +136,7 @@ pub(crate) fn ports<'a>(
     let all = &mut evidence.sockets.get_or_insert_default().port_use;
     let remote = end(remote);
     all.push(PortUse {
-        local: if remote.ip().is_loopback() {
-            remote.ip()
-        } else {
-            IpAddr::from([198, 18, 0, 1])
-        },
+        local: if remote.ip().is_loopback() { remote.ip() } else { IpAddr::from([198, 18, 0, 1]) },
         remote,
         pids: pids.to_vec(),
         in_use: gauge(in_use, in_use),
@@ -306,10 +288,7 @@ pub(crate) fn finding(
     local: Option<&str>,
     remote: Option<&str>,
 ) -> Finding {
-    let name = |pid: &u32| ProcessName {
-        name: "process".into(),
-        pid: *pid,
-    };
+    let name = |pid: &u32| ProcessName { name: "process".into(), pid: *pid };
     Finding {
         cause: cause.into(),
         title: cause.into(),

@@ -16,27 +16,18 @@ pub(crate) fn narrow(evidence: &Evidence) -> Cow<'_, Evidence> {
     let mut seen = evidence.clone();
     let pid = |pid: Option<u32>| pid.map_or_else(Vec::new, |pid| vec![pid]);
     if let Some(sockets) = &mut seen.sockets {
-        sockets
-            .sockets
-            .retain(|s| focus.has(s.local, Some(s.remote), &pid(s.pid)));
+        sockets.sockets.retain(|s| focus.has(s.local, Some(s.remote), &pid(s.pid)));
         sockets
             .port_use
             .retain(|use_| focus.has((use_.local, 0).into(), Some(use_.remote), &use_.pids));
-        sockets
-            .syn_sent
-            .retain(|syn| focus.has(syn.remote, Some(syn.remote), &syn.pids));
+        sockets.syn_sent.retain(|syn| focus.has(syn.remote, Some(syn.remote), &syn.pids));
         sockets.close_wait.retain(|group| {
             let port = focus.ports.is_empty()
                 || group.local_port.is_some_and(|p| focus.ports.contains(&p))
-                || group
-                    .remote
-                    .is_some_and(|r| focus.ports.contains(&r.port()));
+                || group.remote.is_some_and(|r| focus.ports.contains(&r.port()));
             let peer = focus.peers.is_empty()
                 || group.remote.is_some_and(|r| {
-                    focus
-                        .peers
-                        .iter()
-                        .any(|p| p.to_canonical() == r.ip().to_canonical())
+                    focus.peers.iter().any(|p| p.to_canonical() == r.ip().to_canonical())
                 });
             port && peer && focus.has_pid(&pid(group.pid))
         });

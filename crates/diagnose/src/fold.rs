@@ -12,64 +12,20 @@ struct Leads {
 /// What leads to what, and between which subjects. No circles: see the test.
 const TABLE: &[Leads] = &[
     // A leak of sockets uses up the files of its process.
-    Leads {
-        cause: "close-wait-leak",
-        to: "fd-exhausted",
-        when: same_process,
-    },
+    Leads { cause: "close-wait-leak", to: "fd-exhausted", when: same_process },
     // Who has no file left, or no worker, does not accept.
-    Leads {
-        cause: "close-wait-leak",
-        to: "accept-queue-overflow",
-        when: same_process,
-    },
-    Leads {
-        cause: "fd-exhausted",
-        to: "accept-queue-overflow",
-        when: same_process,
-    },
-    Leads {
-        cause: "worker-pool-exhausted",
-        to: "accept-queue-overflow",
-        when: same_process,
-    },
+    Leads { cause: "close-wait-leak", to: "accept-queue-overflow", when: same_process },
+    Leads { cause: "fd-exhausted", to: "accept-queue-overflow", when: same_process },
+    Leads { cause: "worker-pool-exhausted", to: "accept-queue-overflow", when: same_process },
     // The kernel keeps a handshake half open as long as the accept queue has no room for it.
-    Leads {
-        cause: "accept-queue-overflow",
-        to: "syn-queue-overflow",
-        when: same_listener,
-    },
+    Leads { cause: "accept-queue-overflow", to: "syn-queue-overflow", when: same_listener },
     // Who is not answered repeats the SYN.
-    Leads {
-        cause: "accept-queue-overflow",
-        to: "syn-retransmitted",
-        when: to_listener,
-    },
-    Leads {
-        cause: "syn-queue-overflow",
-        to: "syn-retransmitted",
-        when: to_listener,
-    },
-    Leads {
-        cause: "worker-pool-exhausted",
-        to: "syn-retransmitted",
-        when: to_listener,
-    },
-    Leads {
-        cause: "fd-exhausted",
-        to: "syn-retransmitted",
-        when: to_listener,
-    },
-    Leads {
-        cause: "close-wait-leak",
-        to: "syn-retransmitted",
-        when: to_listener,
-    },
-    Leads {
-        cause: "conntrack-table-full",
-        to: "syn-retransmitted",
-        when: anywhere,
-    },
+    Leads { cause: "accept-queue-overflow", to: "syn-retransmitted", when: to_listener },
+    Leads { cause: "syn-queue-overflow", to: "syn-retransmitted", when: to_listener },
+    Leads { cause: "worker-pool-exhausted", to: "syn-retransmitted", when: to_listener },
+    Leads { cause: "fd-exhausted", to: "syn-retransmitted", when: to_listener },
+    Leads { cause: "close-wait-leak", to: "syn-retransmitted", when: to_listener },
+    Leads { cause: "conntrack-table-full", to: "syn-retransmitted", when: anywhere },
 ];
 
 fn same_process(cause: &Finding, effect: &Finding) -> bool {
@@ -101,14 +57,11 @@ fn anywhere(_: &Finding, _: &Finding) -> bool {
 /// Puts consequences under their causes; what was under a consequence goes along.
 pub(crate) fn fold(findings: Vec<Finding>) -> Vec<Finding> {
     let parent = |effect: &Finding| {
-        TABLE
-            .iter()
-            .filter(|leads| leads.to == effect.cause)
-            .find_map(|leads| {
-                findings
-                    .iter()
-                    .position(|cause| cause.cause == leads.cause && (leads.when)(cause, effect))
-            })
+        TABLE.iter().filter(|leads| leads.to == effect.cause).find_map(|leads| {
+            findings
+                .iter()
+                .position(|cause| cause.cause == leads.cause && (leads.when)(cause, effect))
+        })
     };
     let parents: Vec<Option<usize>> = findings.iter().map(parent).collect();
     let root = |mut index: usize| {
@@ -128,15 +81,8 @@ pub(crate) fn fold(findings: Vec<Finding>) -> Vec<Finding> {
         if root == index {
             kept.push((index, finding));
         } else {
-            let text = format!(
-                "{}: {}",
-                finding.subject.name,
-                first_line(&finding.impact.text)
-            );
-            let mut moved = vec![Effect {
-                cause: Some(finding.cause),
-                text,
-            }];
+            let text = format!("{}: {}", finding.subject.name, first_line(&finding.impact.text));
+            let mut moved = vec![Effect { cause: Some(finding.cause), text }];
             moved.extend(finding.effects);
             effects.push((root, moved));
         }
@@ -170,11 +116,7 @@ mod tests {
             }
             let mut ends = vec![leads.to];
             for _ in 0..=TABLE.len() {
-                ends = TABLE
-                    .iter()
-                    .filter(|l| ends.contains(&l.cause))
-                    .map(|l| l.to)
-                    .collect();
+                ends = TABLE.iter().filter(|l| ends.contains(&l.cause)).map(|l| l.to).collect();
             }
             assert!(ends.is_empty(), "{} leads to itself", leads.cause);
         }
@@ -190,22 +132,12 @@ mod tests {
                 None,
                 Some("198.18.0.1:80"),
             ),
-            finding(
-                "accept-queue-overflow",
-                SubjectKind::Listener,
-                &[7],
-                Some("0.0.0.0:80"),
-                None,
-            ),
+            finding("accept-queue-overflow", SubjectKind::Listener, &[7], Some("0.0.0.0:80"), None),
             finding("fd-exhausted", SubjectKind::Process, &[7], None, None),
         ]);
         assert_eq!(folded.len(), 1);
         assert_eq!(folded[0].cause, "fd-exhausted");
-        let effects: Vec<_> = folded[0]
-            .effects
-            .iter()
-            .filter_map(|e| e.cause.clone())
-            .collect();
+        let effects: Vec<_> = folded[0].effects.iter().filter_map(|e| e.cause.clone()).collect();
         assert_eq!(effects.len(), 2);
         assert!(effects.contains(&"syn-retransmitted".to_string()));
     }
@@ -213,13 +145,7 @@ mod tests {
     #[test]
     fn causes_of_different_subjects_stay_apart() {
         let folded = fold(vec![
-            finding(
-                "accept-queue-overflow",
-                SubjectKind::Listener,
-                &[7],
-                Some("0.0.0.0:80"),
-                None,
-            ),
+            finding("accept-queue-overflow", SubjectKind::Listener, &[7], Some("0.0.0.0:80"), None),
             finding("fd-exhausted", SubjectKind::Process, &[8], None, None),
             finding(
                 "syn-retransmitted",

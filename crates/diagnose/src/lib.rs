@@ -46,17 +46,10 @@ pub fn diagnose(evidence: &Evidence) -> Report {
         match cause.judge(seen) {
             Verdict::Found(found) => findings.extend(found),
             Verdict::RuledOut(because) => {
-                ruled_out.push(RuledOut {
-                    cause: cause.id.to_string(),
-                    because,
-                });
+                ruled_out.push(RuledOut { cause: cause.id.to_string(), because });
             }
             Verdict::Undecided { needs, closes_with } => {
-                undecided.push(Undecided {
-                    cause: cause.id.to_string(),
-                    needs,
-                    closes_with,
-                });
+                undecided.push(Undecided { cause: cause.id.to_string(), needs, closes_with });
             }
         }
     }

@@ -10,12 +10,7 @@ use crate::words;
 
 /// A proof without figures.
 pub(crate) fn proof(source: Source, label: &str, text: impl Into<String>) -> Proof {
-    Proof {
-        label: label.to_string(),
-        text: text.into(),
-        figures: Vec::new(),
-        source,
-    }
+    Proof { label: label.to_string(), text: text.into(), figures: Vec::new(), source }
 }
 
 /// Adds figures to a proof.
@@ -51,11 +46,8 @@ impl With for Proof {
 /// A sysctl to set. The command works in the namespace that was watched.
 pub(crate) fn sysctl(evidence: &Evidence, name: &str, value: &str, reaches: Reach) -> Remedy {
     // Quotes around a value with blanks: `ip_local_port_range`.
-    let assignment = if value.contains(' ') {
-        format!("{name}='{value}'")
-    } else {
-        format!("{name}={value}")
-    };
+    let assignment =
+        if value.contains(' ') { format!("{name}='{value}'") } else { format!("{name}={value}") };
     Remedy {
         change: RemedyChange::Sysctl {
             name: name.to_string(),
@@ -113,11 +105,5 @@ pub(crate) fn subject(
     remote: Option<SocketAddr>,
     processes: Vec<ProcessName>,
 ) -> Subject {
-    Subject {
-        kind,
-        name: name.into(),
-        local,
-        remote,
-        processes,
-    }
+    Subject { kind, name: name.into(), local, remote, processes }
 }

@@ -6,11 +6,7 @@ use crate::{cause, causes};
 pub fn page(id: &str) -> Option<String> {
     let source = cause(id)?.source;
     let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
-    Some(
-        lines
-            .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
-            .collect(),
-    )
+    Some(lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect())
 }
 
 /// The id nearest to a mistyped one, when one is near.
@@ -48,10 +44,7 @@ mod tests {
 
     #[test]
     fn a_mistyped_id_is_near_the_right_one() {
-        assert_eq!(
-            nearest("accept-queue-overlow"),
-            Some("accept-queue-overflow")
-        );
+        assert_eq!(nearest("accept-queue-overlow"), Some("accept-queue-overflow"));
         assert_eq!(nearest("conntrack"), Some("conntrack-table-full"));
         assert_eq!(nearest("weather"), None);
         assert_eq!(nearest(""), None);

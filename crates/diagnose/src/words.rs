@@ -17,11 +17,7 @@ pub(crate) fn number(value: u64) -> String {
 
 /// A number and what is counted: `1 connection`, `2 connections`.
 pub(crate) fn count(value: u64, one: &str) -> String {
-    format!(
-        "{} {one}{}",
-        number(value),
-        if value == 1 { "" } else { "s" }
-    )
+    format!("{} {one}{}", number(value), if value == 1 { "" } else { "s" })
 }
 
 /// A share of 0 to 1 as people say it: `30 %`, `0.4 %`, `under 0.01 %`.
@@ -42,21 +38,14 @@ pub(crate) fn percent(share: f64) -> String {
 
 /// A part of a whole, 0 when the whole is nothing.
 pub(crate) fn share(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 && part.is_finite() {
-        part / whole
-    } else {
-        0.0
-    }
+    if whole > 0.0 && part.is_finite() { part / whole } else { 0.0 }
 }
 
 /// The processes with these ids, by name; those that are not known are left out.
 pub(crate) fn processes(evidence: &Evidence, pids: &[u32]) -> Vec<ProcessName> {
     pids.iter()
         .filter_map(|pid| evidence.process(*pid))
-        .map(|process| ProcessName {
-            name: process.name.clone(),
-            pid: process.pid,
-        })
+        .map(|process| ProcessName { name: process.name.clone(), pid: process.pid })
         .collect()
 }
 

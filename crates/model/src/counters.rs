@@ -63,14 +63,8 @@ impl Gauge {
     /// Takes one more look into account.
     pub fn look(&mut self, value: u64) {
         if self.looks == 0 {
-            *self = Gauge {
-                looks: 0,
-                first: value,
-                last: value,
-                min: value,
-                max: value,
-                mean: 0.0,
-            };
+            *self =
+                Gauge { looks: 0, first: value, last: value, min: value, max: value, mean: 0.0 };
         }
         self.looks += 1;
         self.last = value;

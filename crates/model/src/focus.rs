@@ -34,9 +34,7 @@ impl Focus {
             || remote.is_some_and(|r| self.ports.contains(&r.port()));
         let peer = self.peers.is_empty()
             || remote.is_none_or(|r| {
-                self.peers
-                    .iter()
-                    .any(|p| p.to_canonical() == r.ip().to_canonical())
+                self.peers.iter().any(|p| p.to_canonical() == r.ip().to_canonical())
             });
         port && peer && self.has_pid(pids)
     }

@@ -19,17 +19,9 @@ impl Watched {
             Ok(child) => Ok(Watched(child)),
             Err(error) => {
                 // As shells have it: 127 not found, 126 found but cannot be run.
-                let code = if error.kind() == std::io::ErrorKind::NotFound {
-                    127
-                } else {
-                    126
-                };
+                let code = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
                 let name = program.to_string_lossy();
-                Err(Failure::Command {
-                    code,
-                    words: format!("cannot run {name}: {error}"),
-                }
-                .into())
+                Err(Failure::Command { code, words: format!("cannot run {name}: {error}") }.into())
             }
         }
     }
@@ -46,9 +38,6 @@ impl Watched {
 }
 
 fn code(status: ExitStatus) -> u8 {
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(Failure::OBSERVE)
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Failure::OBSERVE)
 }

@@ -87,11 +87,7 @@ pub(crate) struct FocusOptions {
 
 impl FocusOptions {
     pub(crate) fn focus(&self) -> Focus {
-        Focus {
-            ports: self.port.clone(),
-            pids: self.pid.clone(),
-            peers: self.peer.clone(),
-        }
+        Focus { ports: self.port.clone(), pids: self.pid.clone(), peers: self.peer.clone() }
     }
 }
 
@@ -283,11 +279,7 @@ fn window(text: &str) -> Result<Duration, String> {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())?,
         Err(_) => humantime::parse_duration(text).map_err(|e| e.to_string())?,
     };
-    if WINDOW.contains(&time) {
-        Ok(time)
-    } else {
-        Err("must be between 200ms and 24h".to_string())
-    }
+    if WINDOW.contains(&time) { Ok(time) } else { Err("must be between 200ms and 24h".to_string()) }
 }
 
 #[cfg(test)]

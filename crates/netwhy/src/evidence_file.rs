@@ -27,10 +27,7 @@ pub(crate) struct Destination {
 /// Prepares a file for writing; `-` is standard output.
 pub(crate) fn create(path: &Path, force: bool) -> anyhow::Result<Destination> {
     if path == Path::new("-") {
-        return Ok(Destination {
-            path: None,
-            temporary: None,
-        });
+        return Ok(Destination { path: None, temporary: None });
     }
     if path.exists() && !force {
         anyhow::bail!(Failure::Usage(format!(
@@ -44,10 +41,7 @@ pub(crate) fn create(path: &Path, force: bool) -> anyhow::Result<Destination> {
     let file = File::create(&temporary)
         .with_context(|| format!("cannot write {}", path.display()))
         .map_err(|error| Failure::Usage(format!("{error:#}")))?;
-    Ok(Destination {
-        path: Some(path.to_path_buf()),
-        temporary: Some((temporary, file)),
-    })
+    Ok(Destination { path: Some(path.to_path_buf()), temporary: Some((temporary, file)) })
 }
 
 impl Destination {
@@ -115,43 +109,29 @@ struct Version {
 fn decode(from: impl Read) -> Result<Evidence, String> {
     let mut from = BufReader::new(from);
     let mut magic = Vec::new();
-    (&mut from)
-        .take(4)
-        .read_to_end(&mut magic)
-        .map_err(|e| e.to_string())?;
+    (&mut from).take(4).read_to_end(&mut magic).map_err(|e| e.to_string())?;
     let from = magic.as_slice().chain(from);
     let mut json = Vec::new();
     if magic == ZSTD_MAGIC {
-        let mut decoder = zstd::Decoder::new(from)
-            .map_err(|e| e.to_string())?
-            .take(LARGEST + 1);
-        decoder
-            .read_to_end(&mut json)
-            .map_err(|error| match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => format!(
-                    "it ends in the middle (after {} bytes of evidence); copy it again",
-                    json.len()
-                ),
-                _ => format!("it is damaged ({error}); copy it again"),
-            })?;
+        let mut decoder = zstd::Decoder::new(from).map_err(|e| e.to_string())?.take(LARGEST + 1);
+        decoder.read_to_end(&mut json).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => format!(
+                "it ends in the middle (after {} bytes of evidence); copy it again",
+                json.len()
+            ),
+            _ => format!("it is damaged ({error}); copy it again"),
+        })?;
     } else if magic.first().is_some_and(|byte| *byte == b'{') {
-        from.take(LARGEST + 1)
-            .read_to_end(&mut json)
-            .map_err(|e| e.to_string())?;
+        from.take(LARGEST + 1).read_to_end(&mut json).map_err(|e| e.to_string())?;
     } else {
         return Err(foreign(&magic));
     }
     if json.len() as u64 > LARGEST {
-        return Err(format!(
-            "it holds more than {LARGEST} bytes, more than any evidence has"
-        ));
+        return Err(format!("it holds more than {LARGEST} bytes, more than any evidence has"));
     }
     let version: Version = serde_json::from_slice(&json).map_err(|error| {
         if error.is_eof() {
-            format!(
-                "it ends in the middle (after {} bytes); copy it again",
-                json.len()
-            )
+            format!("it ends in the middle (after {} bytes); copy it again", json.len())
         } else {
             "it is not evidence of netwhy: write such a file with netwhy record -o FILE".to_string()
         }
@@ -201,10 +181,7 @@ mod tests {
         encode(&evidence(), &mut file).unwrap();
         assert_eq!(decode(file.as_slice()), Ok(evidence()));
         // Plain JSON is read too: people unpack it to look.
-        assert_eq!(
-            decode(serde_json::to_vec(&evidence()).unwrap().as_slice()),
-            Ok(evidence())
-        );
+        assert_eq!(decode(serde_json::to_vec(&evidence()).unwrap().as_slice()), Ok(evidence()));
     }
 
     #[test]
@@ -222,10 +199,7 @@ mod tests {
 
     #[test]
     fn newer_and_foreign_files_are_named() {
-        let newer = Evidence {
-            schema_version: SCHEMA_VERSION + 1,
-            ..evidence()
-        };
+        let newer = Evidence { schema_version: SCHEMA_VERSION + 1, ..evidence() };
         let error = decode(serde_json::to_vec(&newer).unwrap().as_slice()).unwrap_err();
         assert!(error.contains("newer netwhy"), "{error}");
         for (file, says) in [

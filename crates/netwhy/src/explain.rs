@@ -12,10 +12,7 @@ use crate::output;
 pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<u8> {
     let colour = std::io::stdout().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let style = Style {
-        colour,
-        ..Style::default()
-    };
+    let style = Style { colour, ..Style::default() };
     let text = match &options.cause {
         None if options.json => {
             let list: Vec<_> = diagnose::causes::TABLE
@@ -25,11 +22,7 @@ pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<u8> {
             format!("{}\n", serde_json::to_string_pretty(&list)?)
         }
         None => {
-            let width = diagnose::causes::TABLE
-                .iter()
-                .map(|c| c.id.len())
-                .max()
-                .unwrap_or(0);
+            let width = diagnose::causes::TABLE.iter().map(|c| c.id.len()).max().unwrap_or(0);
             let mut text = "The causes that netwhy can name:\n\n".to_string();
             for cause in diagnose::causes::TABLE {
                 text.push_str(&format!("  {:width$}  {}\n", cause.id, cause.title));

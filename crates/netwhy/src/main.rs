@@ -37,10 +37,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let failure = error.downcast_ref::<Failure>();
             // A reader that went away (`netwhy sockets | head`) is no error.
-            if error
-                .downcast_ref::<std::io::Error>()
-                .is_some_and(output::is_broken_pipe)
-            {
+            if error.downcast_ref::<std::io::Error>().is_some_and(output::is_broken_pipe) {
                 return ExitCode::SUCCESS;
             }
             eprintln!("netwhy: {}", output::harmless(&format!("{error:#}")));

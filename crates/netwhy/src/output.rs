@@ -21,10 +21,7 @@ pub(crate) fn style(options: &ReportOptions, to_stderr: bool) -> Style {
         When::Never => false,
         When::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
     };
-    Style {
-        colour,
-        ..Style::default()
-    }
+    Style { colour, ..Style::default() }
 }
 
 /// Prints to a file, standard error or standard output.
@@ -49,15 +46,7 @@ pub(crate) fn is_broken_pipe(error: &std::io::Error) -> bool {
 /// Text without control characters: names come from the machine, and may be meant to harm a
 /// terminal.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() && c != '\n' {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
 /// Shows one screen of a command that repeats: on a terminal in place of the one before, cut to

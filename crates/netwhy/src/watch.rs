@@ -125,10 +125,7 @@ fn observe(
             .filter_map(|source| evidence.gap(*source))
             .map(|gap| gap.why.clone())
             .collect();
-        anyhow::bail!(Failure::Observe(format!(
-            "could not observe this host: {}",
-            why.join("; ")
-        )));
+        anyhow::bail!(Failure::Observe(format!("could not observe this host: {}", why.join("; "))));
     }
     Ok((evidence, code))
 }
@@ -150,11 +147,8 @@ struct Line {
 impl Line {
     fn new(time: Option<Duration>, wanted: bool) -> Self {
         let shown = wanted && std::io::stderr().is_terminal();
-        let target = if shown {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
+        let target =
+            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
         // A fixed template: it cannot fail.
         if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {

@@ -9,9 +9,7 @@ use sys::real::Real;
 use sys::replay::Recorder;
 
 fn main() -> std::io::Result<()> {
-    let folder = std::env::args()
-        .nth(1)
-        .ok_or(std::io::ErrorKind::InvalidInput)?;
+    let folder = std::env::args().nth(1).ok_or(std::io::ErrorKind::InvalidInput)?;
     let recorder = Recorder::new(Real::new(), folder)?;
     watch(&recorder, &model::Focus::default(), None, &mut |progress| {
         if progress.elapsed >= Duration::from_millis(600) {

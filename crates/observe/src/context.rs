@@ -80,17 +80,8 @@ impl<'a> Context<'a> {
         why: impl Into<String>,
         closes_with: Option<String>,
     ) {
-        let gap = Gap {
-            source,
-            what: what.into(),
-            why: why.into(),
-            closes_with,
-        };
-        if !self
-            .gaps
-            .iter()
-            .any(|g| g.source == gap.source && g.what == gap.what)
-        {
+        let gap = Gap { source, what: what.into(), why: why.into(), closes_with };
+        if !self.gaps.iter().any(|g| g.source == gap.source && g.what == gap.what) {
             self.gaps.push(gap);
         }
     }

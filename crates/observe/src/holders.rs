@@ -61,11 +61,7 @@ pub(crate) fn wanted(context: &mut Context<'_>) {
             if wanted.remove(&inode) {
                 holders.entry(inode).or_default().push(*pid);
             }
-            if wanted.is_empty() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            if wanted.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
     }
     context.unfound.extend(wanted);

@@ -89,11 +89,7 @@ mod tests {
             assert!(seen.insert(entry.name), "{} stands twice", entry.name);
             let folder = format!("{}/src/{}", env!("CARGO_MANIFEST_DIR"), entry.name);
             assert!(std::path::Path::new(&folder).is_dir(), "no folder {folder}");
-            assert!(
-                entry.about.len() > 20,
-                "{} says too little of itself",
-                entry.name
-            );
+            assert!(entry.about.len() > 20, "{} says too little of itself", entry.name);
         }
     }
 }

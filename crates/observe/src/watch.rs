@@ -42,10 +42,7 @@ pub fn watch(
     let interrupted = loop {
         let elapsed = machine.now().saturating_sub(context.began);
         let mut seen = || observers.iter().filter_map(|o| o.seen()).collect();
-        if let ControlFlow::Break(end) = proceed(Progress {
-            elapsed,
-            seen: &mut seen,
-        }) {
+        if let ControlFlow::Break(end) = proceed(Progress { elapsed, seen: &mut seen }) {
             break end;
         }
         let due = INTERVAL * (context.look + 1);
@@ -84,11 +81,7 @@ pub fn watch(
         observer.end(&mut context, &mut evidence);
     }
     context.processes.sort_by_key(|p| p.pid);
-    if context
-        .gaps
-        .iter()
-        .all(|g| g.source != Source::Processes || g.what != "processes")
-    {
+    if context.gaps.iter().all(|g| g.source != Source::Processes || g.what != "processes") {
         evidence.processes = Some(std::mem::take(&mut context.processes));
     }
     evidence.gaps = std::mem::take(&mut context.gaps);
@@ -122,10 +115,7 @@ fn millis(duration: Duration) -> u64 {
 fn host(context: &mut Context<'_>, netns: Option<String>) -> Host {
     let text = |path: &str| {
         let mut buffer = Vec::new();
-        match context
-            .machine
-            .read(std::path::Path::new(path), &mut buffer)
-        {
+        match context.machine.read(std::path::Path::new(path), &mut buffer) {
             Ok(()) => String::from_utf8_lossy(&buffer).trim().to_string(),
             Err(_) => String::new(),
         }
@@ -133,12 +123,7 @@ fn host(context: &mut Context<'_>, netns: Option<String>) -> Host {
     let memory_kib = text("/proc/meminfo")
         .lines()
         .find_map(|line| {
-            line.strip_prefix("MemTotal:")?
-                .trim()
-                .strip_suffix("kB")?
-                .trim()
-                .parse()
-                .ok()
+            line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok()
         })
         .unwrap_or(0u64);
     Host {

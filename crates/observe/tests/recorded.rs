@@ -60,27 +60,18 @@ fn files(folder: &Path, all: &mut Vec<PathBuf>) {
 fn listeners_have_queue_limit_drops_and_holder() {
     let evidence = observe(&fixture());
     let listeners = evidence.listeners.expect("listeners");
-    let full = listeners
-        .iter()
-        .find(|l| l.local.port() == 8080)
-        .expect("port 8080");
+    let full = listeners.iter().find(|l| l.local.port() == 8080).expect("port 8080");
     assert_eq!(full.local, "127.0.0.1:8080".parse().unwrap());
     assert_eq!((full.limit, full.queue.max), (2, 3));
     assert!(full.looks_full > 0 && full.looks_waiting >= full.looks_full);
     assert!(full.drops.expect("drops").growth() > 0);
     assert_eq!(full.pids.len(), 1);
-    let v6 = listeners
-        .iter()
-        .find(|l| l.local.port() == 8081)
-        .expect("port 8081");
+    let v6 = listeners.iter().find(|l| l.local.port() == 8081).expect("port 8081");
     assert!(v6.local.is_ipv6());
     assert_eq!((v6.limit, v6.queue.max, v6.looks_full), (16, 0, 0));
     assert_eq!(v6.drops.expect("drops").growth(), 0);
     let unix = evidence.unix_listeners.expect("Unix listeners");
-    let unix = unix
-        .iter()
-        .find(|l| l.path.ends_with("netwhy-fixture.sock"))
-        .expect("the socket");
+    let unix = unix.iter().find(|l| l.path.ends_with("netwhy-fixture.sock")).expect("the socket");
     assert_eq!((unix.limit, unix.queue.max), (5, 1));
     assert_eq!(unix.pids, full.pids);
 }
@@ -112,11 +103,7 @@ fn sockets_have_their_states_and_figures() {
     assert_eq!((leak.stayed, leak.left, leak.fell), (3, 0, false));
     assert_eq!(leak.local_port, Some(8081));
     assert!(leak.pid.is_some());
-    let towards = table
-        .port_use
-        .iter()
-        .find(|u| u.remote.port() == 8080)
-        .expect("port use");
+    let towards = table.port_use.iter().find(|u| u.remote.port() == 8080).expect("port use");
     assert_eq!(towards.available, 100);
     assert!(towards.in_use.max >= 3 && towards.new_sockets > 0);
     let syn = table.syn_sent.iter();
@@ -133,10 +120,7 @@ fn counters_numbers_and_sysctls_are_read() {
     assert!(sockstat.tcp_inuse.after > 0 && sockstat.tcp6_inuse.is_some());
     assert!(!evidence.softnet.as_ref().expect("softnet").is_empty());
     assert_eq!(evidence.sysctl_number("net.core.somaxconn"), Some(4096));
-    assert_eq!(
-        evidence.sysctl("net.ipv4.ip_local_port_range"),
-        Some("40000\t40099")
-    );
+    assert_eq!(evidence.sysctl("net.ipv4.ip_local_port_range"), Some("40000\t40099"));
     assert_eq!(evidence.host.name, "fixture");
     assert!(evidence.host.kernel.starts_with("6."));
     assert!(evidence.host.cpus > 0 && evidence.host.memory_bytes > 0);
@@ -146,28 +130,16 @@ fn counters_numbers_and_sysctls_are_read() {
 fn processes_conntrack_and_kernel_log_are_read() {
     let evidence = observe(&fixture());
     let processes = evidence.processes.as_deref().expect("processes");
-    let python = processes
-        .iter()
-        .find(|p| p.name.starts_with("python3"))
-        .expect("python3");
+    let python = processes.iter().find(|p| p.name.starts_with("python3")).expect("python3");
     assert!(python.open_files.expect("files").max > 10);
     assert!(python.open_files_limit.is_some() && python.run_delay_ms.is_some());
     assert!(python.command.starts_with("python3"));
     let conntrack = evidence.conntrack.as_ref().expect("conntrack");
     assert!(conntrack.loaded && conntrack.count.max > 0 && conntrack.max > 0);
-    assert!(
-        conntrack
-            .statistics
-            .as_ref()
-            .expect("statistics")
-            .contains_key("early_drop")
-    );
+    assert!(conntrack.statistics.as_ref().expect("statistics").contains_key("early_drop"));
     let table = conntrack.table.as_ref().expect("the table");
     assert!(table.entries > 0 && table.by_protocol.contains_key("tcp"));
-    assert!(
-        table.top_ports.iter().any(|top| top.key == "tcp/8080"),
-        "{table:?}"
-    );
+    assert!(table.top_ports.iter().any(|top| top.key == "tcp/8080"), "{table:?}");
     let log = evidence.kernel_log.as_ref().expect("the kernel's log");
     assert_eq!((log.lines, log.network.len()), (2, 1));
     assert!(log.network[0].text.contains("table full"));
@@ -183,38 +155,22 @@ fn a_machine_without_rights_has_gaps_and_keeps_the_rest() {
     let mut all = Vec::new();
     files(&machine.path().join("netlink"), &mut all);
     for path in all {
-        let name = path
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         if name.starts_with("netfilter") {
             deny(&format!("netlink/{name}"));
         }
     }
     let facts = fs::read_to_string(machine.path().join("machine")).expect("machine");
-    fs::write(
-        machine.path().join("machine"),
-        facts.replace("user 0", "user 1000"),
-    )
-    .expect("facts");
+    fs::write(machine.path().join("machine"), facts.replace("user 0", "user 1000")).expect("facts");
     let evidence = observe(machine.path());
     assert!(evidence.kernel_log.is_none());
     assert!(evidence.listeners.is_some() && evidence.counters.is_some());
     for source in [Source::KernelLog, Source::Conntrack] {
         let gap = evidence.gap(source).expect("a gap");
         assert!(gap.why.contains("permission denied"), "{gap:?}");
-        assert!(
-            gap.closes_with
-                .as_deref()
-                .is_some_and(|c| c.contains("root")),
-            "{gap:?}"
-        );
+        assert!(gap.closes_with.as_deref().is_some_and(|c| c.contains("root")), "{gap:?}");
     }
-    let conntrack = evidence
-        .conntrack
-        .as_ref()
-        .expect("its size is for all to see");
+    let conntrack = evidence.conntrack.as_ref().expect("its size is for all to see");
     assert!(conntrack.count.max > 0 && conntrack.statistics.is_none());
 }
 
@@ -225,12 +181,7 @@ fn a_machine_that_says_nothing_is_all_gaps() {
     let evidence = observe(machine.path());
     assert!(evidence.sockets.is_none() && evidence.counters.is_none());
     assert!(evidence.processes.is_none() && evidence.listeners.is_none());
-    for source in [
-        Source::Sockets,
-        Source::Listeners,
-        Source::Counters,
-        Source::Processes,
-    ] {
+    for source in [Source::Sockets, Source::Listeners, Source::Counters, Source::Processes] {
         assert!(evidence.gap(source).is_some(), "{source:?}");
     }
 }
@@ -244,18 +195,14 @@ fn damage_harms_nobody() {
     // A fixed seed: the same damage on every run.
     let mut seed = 0x5eed_u64;
     let mut random = |below: usize| {
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as usize % below.max(1)
     };
     for round in 0..60 {
         let machine = copy();
         for _ in 0..=round % 5 {
             let victim = &all[random(all.len())];
-            let victim = machine
-                .path()
-                .join(victim.strip_prefix(&whole).expect("inside"));
+            let victim = machine.path().join(victim.strip_prefix(&whole).expect("inside"));
             if victim.ends_with("machine") {
                 continue;
             }

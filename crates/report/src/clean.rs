@@ -56,10 +56,7 @@ mod tests {
 
     #[test]
     fn plain_text_is_not_copied() {
-        assert!(matches!(
-            clean("nginx: worker · µs 漢字", false),
-            std::borrow::Cow::Borrowed(_)
-        ));
+        assert!(matches!(clean("nginx: worker · µs 漢字", false), std::borrow::Cow::Borrowed(_)));
     }
 
     #[test]

@@ -85,28 +85,13 @@ mod tests {
 
     #[test]
     fn numbers() {
-        let shown = [0, 12, 999, 1_000, 1_193, 262_144, 1_000_000, u64::MAX]
-            .map(number)
-            .join(" ");
-        assert_eq!(
-            shown,
-            "0 12 999 1,000 1,193 262,144 1,000,000 18,446,744,073,709,551,615"
-        );
+        let shown = [0, 12, 999, 1_000, 1_193, 262_144, 1_000_000, u64::MAX].map(number).join(" ");
+        assert_eq!(shown, "0 12 999 1,000 1,193 262,144 1,000,000 18,446,744,073,709,551,615");
     }
 
     #[test]
     fn sizes() {
-        let shown = [
-            0,
-            1023,
-            1024,
-            1536,
-            10_189,
-            11 << 20,
-            (1 << 20) - 1,
-            u64::MAX,
-        ]
-        .map(bytes);
+        let shown = [0, 1023, 1024, 1536, 10_189, 11 << 20, (1 << 20) - 1, u64::MAX].map(bytes);
         assert_eq!(
             shown.join(", "),
             "0 B, 1023 B, 1.0 KiB, 1.5 KiB, 10 KiB, 11 MiB, 1.0 MiB, 16 EiB"
@@ -115,10 +100,8 @@ mod tests {
 
     #[test]
     fn times() {
-        let shown = [
-            0, 250, 1_000, 45_000, 999_499, 999_500, 10_000_000, 59_949_999, 59_950_000,
-        ]
-        .map(|us| duration(Duration::from_micros(us)));
+        let shown = [0, 250, 1_000, 45_000, 999_499, 999_500, 10_000_000, 59_949_999, 59_950_000]
+            .map(|us| duration(Duration::from_micros(us)));
         assert_eq!(
             shown.join(", "),
             "0 µs, 250 µs, 1.0 ms, 45 ms, 999 ms, 1.0 s, 10.0 s, 59.9 s, 1 min"
@@ -133,20 +116,8 @@ mod tests {
 
     #[test]
     fn shares() {
-        let shown = [
-            0.0,
-            1e-9,
-            0.0004,
-            0.004,
-            0.0994,
-            0.301,
-            0.996,
-            0.99999,
-            1.0,
-            1.7,
-            f64::NAN,
-        ]
-        .map(percent);
+        let shown = [0.0, 1e-9, 0.0004, 0.004, 0.0994, 0.301, 0.996, 0.99999, 1.0, 1.7, f64::NAN]
+            .map(percent);
         assert_eq!(
             shown.join(", "),
             "0 %, <0.1 %, <0.1 %, 0.4 %, 9.9 %, 30 %, 99.6 %, >99.9 %, 100 %, 170 %, ? %"

@@ -26,33 +26,15 @@ pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut V
         lines.push(paint(&line, Paint::Faint, style));
     }
     lines.push(String::new());
-    lines.extend(wrap(
-        &clean(&finding.impact.text, true),
-        &margin,
-        &margin,
-        style.width,
-    ));
+    lines.extend(wrap(&clean(&finding.impact.text, true), &margin, &margin, style.width));
 
-    let widest = finding
-        .evidence
-        .iter()
-        .map(|proof| columns(&clean(&proof.label, false)))
-        .max();
+    let widest = finding.evidence.iter().map(|proof| columns(&clean(&proof.label, false))).max();
     let label_columns = widest.unwrap_or(0).clamp(NARROWEST_LABEL, WIDEST_LABEL);
-    let mut block = Block {
-        margin,
-        label_columns,
-        style,
-        lines,
-    };
+    let mut block = Block { margin, label_columns, style, lines };
 
     let mut last = "";
     for proof in &finding.evidence {
-        let label = if proof.label == last {
-            ""
-        } else {
-            proof.label.as_str()
-        };
+        let label = if proof.label == last { "" } else { proof.label.as_str() };
         block.text(label, &clean(&proof.text, true));
         last = &proof.label;
     }
@@ -131,11 +113,7 @@ fn remedy(remedy: &Remedy, block: &mut Block<'_>) {
     if let Some(command) = remedy.command.as_deref().filter(|c| !text.contains(*c)) {
         block.command("", command);
     }
-    let root = if remedy.needs_root {
-        "needs root; "
-    } else {
-        ""
-    };
+    let root = if remedy.needs_root { "needs root; " } else { "" };
     let mut applies = format!("({root}{})", remedy.reaches.words());
     if let Some(note) = &remedy.note {
         applies.push(' ');
@@ -156,25 +134,19 @@ impl Block<'_> {
     fn head(&self, label: &str) -> String {
         let label = clean(label, false);
         let pad = " ".repeat(self.label_columns.saturating_sub(columns(&label)) + 1);
-        format!(
-            "{}{}{pad}",
-            self.margin,
-            paint(&label, Paint::Faint, self.style)
-        )
+        format!("{}{}{pad}", self.margin, paint(&label, Paint::Faint, self.style))
     }
 
     fn text(&mut self, label: &str, text: &str) {
         let hang = self.head("");
-        self.lines
-            .extend(wrap(text, &self.head(label), &hang, self.style.width));
+        self.lines.extend(wrap(text, &self.head(label), &hang, self.style.width));
     }
 
     /// A command to be pasted: never broken, however long.
     fn command(&mut self, label: &str, command: &str) {
         let mut head = self.head(label);
         for line in clean(command, true).lines() {
-            self.lines
-                .push(format!("{head}{}", paint(line, Paint::Code, self.style)));
+            self.lines.push(format!("{head}{}", paint(line, Paint::Code, self.style)));
             head = self.head("");
         }
     }

@@ -7,11 +7,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Columns that a text takes in a terminal, SGR sequences not counted.
 pub(crate) fn columns(text: &str) -> usize {
-    if text.contains('\x1b') {
-        without_paint(text).width()
-    } else {
-        text.width()
-    }
+    if text.contains('\x1b') { without_paint(text).width() } else { text.width() }
 }
 
 /// The text without SGR sequences.
@@ -36,13 +32,7 @@ pub(crate) fn wrap(text: &str, first: &str, hang: &str, width: usize) -> Vec<Str
         let body = part.trim_start_matches(' ');
         let indent = &part[..part.len() - body.len()];
         let start = if at == 0 { first } else { hang };
-        one(
-            body,
-            &format!("{start}{indent}"),
-            &format!("{hang}{indent}"),
-            width,
-            &mut lines,
-        );
+        one(body, &format!("{start}{indent}"), &format!("{hang}{indent}"), width, &mut lines);
     }
     lines
 }
@@ -52,11 +42,7 @@ fn one(text: &str, first: &str, hang: &str, width: usize, lines: &mut Vec<String
     let mut used = columns(first);
     let mut empty = true;
     let mut break_line = |line: &mut String, used: &mut usize| {
-        lines.push(
-            std::mem::replace(line, hang.to_string())
-                .trim_end()
-                .to_string(),
-        );
+        lines.push(std::mem::replace(line, hang.to_string()).trim_end().to_string());
         *used = columns(hang);
     };
     for word in words(text) {
@@ -108,10 +94,7 @@ fn words(text: &str) -> Vec<Word> {
                 last.text.push(' ');
                 last.text.push_str(part);
             }
-            _ => words.push(Word {
-                spaces,
-                text: part.to_string(),
-            }),
+            _ => words.push(Word { spaces, text: part.to_string() }),
         }
         spaces = 1;
     }
@@ -144,31 +127,19 @@ mod tests {
     fn keeps_alignment_and_line_feeds() {
         assert_eq!(
             wrap("limit\n  backlog 10   <- rules here\n\nend", "> ", "  ", 17),
-            [
-                "> limit",
-                "    backlog 10",
-                "    <- rules here",
-                "",
-                "  end"
-            ]
+            ["> limit", "    backlog 10", "    <- rules here", "", "  end"]
         );
     }
 
     #[test]
     fn figures_keep_their_units() {
-        assert_eq!(
-            wrap("dropped (30 %), 10.0 s", "", "", 12),
-            ["dropped", "(30 %),", "10.0 s"]
-        );
+        assert_eq!(wrap("dropped (30 %), 10.0 s", "", "", 12), ["dropped", "(30 %),", "10.0 s"]);
         assert_eq!(wrap("cause · subject", "", "", 9), ["cause ·", "subject"]);
     }
 
     #[test]
     fn breaks_what_is_longer_than_a_line() {
-        assert_eq!(
-            wrap("abcdefghij kl", "- ", "  ", 6),
-            ["- abcd", "  efgh", "  ij", "  kl"]
-        );
+        assert_eq!(wrap("abcdefghij kl", "- ", "  ", 6), ["- abcd", "  efgh", "  ij", "  kl"]);
         // Two columns each: a line of 7 holds three.
         assert_eq!(wrap("漢字漢字", "", "", 7), ["漢字漢", "字"]);
         // A width that holds nothing still ends.
@@ -178,10 +149,7 @@ mod tests {
     #[test]
     fn paint_takes_no_columns() {
         assert_eq!(columns("\x1b[1;31mred\x1b[0m"), 3);
-        assert_eq!(
-            wrap("\x1b[1mbold\x1b[0m word", "", "", 9),
-            ["\x1b[1mbold\x1b[0m word"]
-        );
+        assert_eq!(wrap("\x1b[1mbold\x1b[0m word", "", "", 9), ["\x1b[1mbold\x1b[0m word"]);
     }
 
     #[test]

@@ -36,9 +36,6 @@ pub struct Style {
 impl Default for Style {
     /// No colours, 80 columns.
     fn default() -> Self {
-        Style {
-            colour: false,
-            width: 80,
-        }
+        Style { colour: false, width: 80 }
     }
 }

@@ -17,10 +17,7 @@ const INDENT: &str = "    ";
 /// A page of Markdown as text of at most [`Style::width`] columns: headings bold (underlined
 /// without colours), code blocks indented and never broken, all else wrapped.
 pub fn markdown_to_terminal(page: &str, style: Style) -> String {
-    let style = Style {
-        width: style.width.max(40),
-        ..style
-    };
+    let style = Style { width: style.width.max(40), ..style };
     let page = clean(page, true);
     let lines: Vec<&str> = page.lines().collect();
     let mut out: Vec<String> = Vec::new();
@@ -82,18 +79,9 @@ fn block(lines: &[&str], at: usize, style: Style, out: &mut Vec<String>) -> usiz
     let quote = if trimmed.starts_with("> ") { "  " } else { "" };
     let depth = if marker.is_empty() { 0 } else { depth.min(12) };
     let indent = format!("{}{quote}", " ".repeat(depth));
-    let marker = if marker.is_empty() {
-        String::new()
-    } else {
-        format!("{marker} ")
-    };
+    let marker = if marker.is_empty() { String::new() } else { format!("{marker} ") };
     let hang = format!("{indent}{}", " ".repeat(columns(&marker)));
-    out.extend(wrap(
-        &inline(&text, style),
-        &format!("{indent}{marker}"),
-        &hang,
-        style.width,
-    ));
+    out.extend(wrap(&inline(&text, style), &format!("{indent}{marker}"), &hang, style.width));
     end
 }
 
@@ -114,9 +102,7 @@ fn continues(line: &str) -> bool {
 }
 
 fn fence(line: &str) -> Option<&'static str> {
-    ["```", "~~~"]
-        .into_iter()
-        .find(|fence| line.trim_start().starts_with(fence))
+    ["```", "~~~"].into_iter().find(|fence| line.trim_start().starts_with(fence))
 }
 
 fn heading(line: &str) -> Option<(usize, &str)> {
@@ -135,9 +121,8 @@ fn item(line: &str) -> Option<(&str, &str)> {
 }
 
 fn code(lines: &[&str], from: usize, fence: &str, style: Style, out: &mut Vec<String>) -> usize {
-    let end = (from..lines.len())
-        .find(|at| lines[*at].trim().starts_with(fence))
-        .unwrap_or(lines.len());
+    let end =
+        (from..lines.len()).find(|at| lines[*at].trim().starts_with(fence)).unwrap_or(lines.len());
     // A block inside of a list item is indented with it.
     let common = lines[from..end]
         .iter()
@@ -147,11 +132,7 @@ fn code(lines: &[&str], from: usize, fence: &str, style: Style, out: &mut Vec<St
         .unwrap_or(0);
     for line in &lines[from..end] {
         let line = line.get(common..).unwrap_or("").trim_end();
-        let shown = if line.is_empty() {
-            String::new()
-        } else {
-            format!("{INDENT}{line}")
-        };
+        let shown = if line.is_empty() { String::new() } else { format!("{INDENT}{line}") };
         out.push(paint(&shown, Paint::Code, style));
     }
     (end + 1).min(lines.len())
@@ -161,34 +142,16 @@ fn table(lines: &[&str], from: usize, style: Style, out: &mut Vec<String>) -> us
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut at = from;
     while at < lines.len() && lines[at].trim().starts_with('|') {
-        let cells = lines[at]
-            .trim()
-            .trim_start_matches('|')
-            .trim_end_matches('|')
-            .split('|');
+        let cells = lines[at].trim().trim_start_matches('|').trim_end_matches('|').split('|');
         let cells: Vec<&str> = cells.map(str::trim).collect();
-        if !cells
-            .iter()
-            .all(|cell| cell.chars().all(|c| matches!(c, '-' | ':')))
-        {
+        if !cells.iter().all(|cell| cell.chars().all(|c| matches!(c, '-' | ':'))) {
             rows.push(cells.iter().map(|cell| inline(cell, style)).collect());
         }
         at += 1;
     }
-    let last = rows
-        .iter()
-        .map(Vec::len)
-        .max()
-        .unwrap_or(0)
-        .saturating_sub(1);
+    let last = rows.iter().map(Vec::len).max().unwrap_or(0).saturating_sub(1);
     let widths: Vec<usize> = (0..last)
-        .map(|at| {
-            rows.iter()
-                .filter_map(|row| row.get(at))
-                .map(|c| columns(c))
-                .max()
-                .unwrap_or(0)
-        })
+        .map(|at| rows.iter().filter_map(|row| row.get(at)).map(|c| columns(c)).max().unwrap_or(0))
         .collect();
     // What cannot stand side by side stands below each other.
     let beside = widths.iter().map(|width| width + 2).sum::<usize>() + 20 <= style.width;
@@ -311,10 +274,7 @@ fn span(text: &str, before: Option<char>) -> Option<(Span<'_>, usize)> {
 }
 
 fn each_word(text: &str, is: Paint, style: Style) -> String {
-    text.split(' ')
-        .map(|word| paint(word, is, style))
-        .collect::<Vec<_>>()
-        .join(" ")
+    text.split(' ').map(|word| paint(word, is, style)).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -322,22 +282,13 @@ mod tests {
     use super::{inline, markdown_to_terminal};
     use crate::Style;
 
-    const PLAIN: Style = Style {
-        colour: false,
-        width: 60,
-    };
-    const COLOUR: Style = Style {
-        colour: true,
-        width: 60,
-    };
+    const PLAIN: Style = Style { colour: false, width: 60 };
+    const COLOUR: Style = Style { colour: true, width: 60 };
 
     #[test]
     fn spans() {
         assert_eq!(inline("a `b *c* d` e", PLAIN), "a `b *c* d` e");
-        assert_eq!(
-            inline("**bold** and *soft* words", PLAIN),
-            "bold and soft words"
-        );
+        assert_eq!(inline("**bold** and *soft* words", PLAIN), "bold and soft words");
         assert_eq!(
             inline("tcp_max_tw_buckets 2 * 3 * 4 *", PLAIN),
             "tcp_max_tw_buckets 2 * 3 * 4 *"
@@ -345,20 +296,14 @@ mod tests {
         assert_eq!(inline(r"\*literal\* C:\path", PLAIN), r"*literal* C:\path");
         assert_eq!(inline("see [`Evidence`] [x]", PLAIN), "see `Evidence` [x]");
         assert_eq!(
-            inline(
-                "[RFC 9293](https://www.rfc-editor.org/rfc/rfc9293) [a](b.md)",
-                PLAIN
-            ),
+            inline("[RFC 9293](https://www.rfc-editor.org/rfc/rfc9293) [a](b.md)", PLAIN),
             "RFC 9293 (https://www.rfc-editor.org/rfc/rfc9293) a"
         );
         assert_eq!(
             inline("<https://example.net>, a < b > c", PLAIN),
             "https://example.net, a < b > c"
         );
-        assert_eq!(
-            inline("**two words**", COLOUR),
-            "\x1b[1mtwo\x1b[0m \x1b[1mwords\x1b[0m"
-        );
+        assert_eq!(inline("**two words**", COLOUR), "\x1b[1mtwo\x1b[0m \x1b[1mwords\x1b[0m");
         assert_eq!(
             inline("open `tick, open [bracket, open **", PLAIN),
             "open `tick, open [bracket, open **"
@@ -398,9 +343,9 @@ $ ss -ltnm 'sport = :80' and a command that is never broken however long it is
 
     #[test]
     fn hostile_pages_end() {
-        for page in [
-            "", "\n\n", "```", "```\n", "|", "||\n|-|", "#", "- ", "[", "[]()", "\\", "**", "> ",
-        ] {
+        for page in
+            ["", "\n\n", "```", "```\n", "|", "||\n|-|", "#", "- ", "[", "[]()", "\\", "**", "> "]
+        {
             let text = markdown_to_terminal(page, COLOUR);
             assert!(text.ends_with('\n'), "{page:?} gave {text:?}");
         }

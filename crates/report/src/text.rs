@@ -22,20 +22,13 @@ const NO_BREAK: &str = "\u{a0}";
 
 /// Sources without which «nothing slows this host's network down» cannot be said: they show
 /// the whole host, the others explain or add to them.
-const ESSENTIAL: [Source; 4] = [
-    Source::Counters,
-    Source::Listeners,
-    Source::Sockets,
-    Source::Processes,
-];
+const ESSENTIAL: [Source; 4] =
+    [Source::Counters, Source::Listeners, Source::Sockets, Source::Processes];
 
 /// The report as text, each line at most [`Style::width`] columns wide but for commands to be
 /// pasted. Ends with a line feed. Strings of the machine are made harmless.
 pub fn text(report: &Report, style: Style) -> String {
-    let style = Style {
-        width: style.width.max(NARROWEST),
-        ..style
-    };
+    let style = Style { width: style.width.max(NARROWEST), ..style };
     let mut lines = Vec::new();
     header(report, style, &mut lines);
     if report.findings.is_empty() {
@@ -69,11 +62,7 @@ fn header(report: &Report, style: Style, lines: &mut Vec<String>) {
     if let Some(netns) = &host.netns {
         about.push(format!("network namespace {}", clean(netns, false)));
     }
-    let name = if host.name.is_empty() {
-        "this host".into()
-    } else {
-        clean(&host.name, false)
-    };
+    let name = if host.name.is_empty() { "this host".into() } else { clean(&host.name, false) };
     let mut text = format!(
         "netwhy watched {name} for {}",
         duration(std::time::Duration::from_millis(report.window.duration_ms))
@@ -98,34 +87,21 @@ fn focus(focus: &Focus) -> String {
         let values: Vec<_> = values.iter().map(T::to_string).collect();
         (!values.is_empty()).then(|| format!("{word} {}", values.join(" or ")))
     }
-    let parts = [
-        list("port", &focus.ports),
-        list("process", &focus.pids),
-        list("peer", &focus.peers),
-    ];
+    let parts =
+        [list("port", &focus.ports), list("process", &focus.pids), list("peer", &focus.peers)];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Whether too little was seen to say that all is well.
 fn half_blind(report: &Report) -> bool {
-    !report.undecided.is_empty()
-        || report
-            .gaps
-            .iter()
-            .any(|gap| ESSENTIAL.contains(&gap.source))
+    !report.undecided.is_empty() || report.gaps.iter().any(|gap| ESSENTIAL.contains(&gap.source))
 }
 
 fn nothing_found(report: &Report, style: Style, lines: &mut Vec<String>) {
     let (line, is) = if half_blind(report) {
-        (
-            "Nothing found in what could be seen: read what could not, below.",
-            Paint::Warning,
-        )
+        ("Nothing found in what could be seen: read what could not, below.", Paint::Warning)
     } else if !report.focus.is_everything() {
-        (
-            "Nothing slows the network down in what was looked at.",
-            Paint::Good,
-        )
+        ("Nothing slows the network down in what was looked at.", Paint::Good)
     } else {
         ("Nothing slows this host's network down.", Paint::Good)
     };
@@ -145,17 +121,11 @@ fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
         lines.extend(laid_out.iter().map(|line| line.replace(NO_BREAK, " ")));
     };
     if !report.ruled_out.is_empty() {
-        let causes = report
-            .ruled_out
-            .iter()
-            .map(|ruled| match clean(&ruled.because, false) {
-                because if because.is_empty() => clean(&ruled.cause, false).into_owned(),
-                because => because.into_owned(),
-            });
-        add(
-            "Ruled out",
-            format!("{}.", causes.collect::<Vec<_>>().join(", ")),
-        );
+        let causes = report.ruled_out.iter().map(|ruled| match clean(&ruled.because, false) {
+            because if because.is_empty() => clean(&ruled.cause, false).into_owned(),
+            because => because.into_owned(),
+        });
+        add("Ruled out", format!("{}.", causes.collect::<Vec<_>>().join(", ")));
     }
     if !report.undecided.is_empty() {
         add("Undecided", undecided(&report.undecided));
@@ -181,9 +151,7 @@ fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
     }
     commands.push("--json".to_string());
     // Commands do not break: a no-break space inside, a plain one when the lines are laid out.
-    let more = commands
-        .iter()
-        .map(|command| command.replace(' ', NO_BREAK));
+    let more = commands.iter().map(|command| command.replace(' ', NO_BREAK));
     add("More", more.collect::<Vec<_>>().join(" · "));
 }
 
@@ -246,10 +214,7 @@ fn cost(report: &Report) -> String {
             (0, 0) => ", no look late".to_string(),
             (0, late) => format!(", {late} of {} looks late", cost.looks_made),
             (missed, late) => {
-                format!(
-                    ", {missed} of {} looks missed, {late} late",
-                    cost.looks_planned
-                )
+                format!(", {missed} of {} looks missed, {late} late", cost.looks_planned)
             }
         });
     }

@@ -6,10 +6,7 @@ use model::{Report, Source};
 use report::{Style, json, text};
 use samples::{gap, healthy, proof, trouble, undecided};
 
-const PLAIN: Style = Style {
-    colour: false,
-    width: 80,
-};
+const PLAIN: Style = Style { colour: false, width: 80 };
 
 #[test]
 fn a_host_in_trouble() {
@@ -18,25 +15,13 @@ fn a_host_in_trouble() {
 
 #[test]
 fn a_host_in_trouble_in_colour() {
-    let coloured = text(
-        &trouble(),
-        Style {
-            colour: true,
-            width: 80,
-        },
-    );
+    let coloured = text(&trouble(), Style { colour: true, width: 80 });
     insta::assert_snapshot!(coloured.replace('\x1b', "␛"));
 }
 
 #[test]
 fn colour_changes_no_word_and_no_line() {
-    let mut coloured = text(
-        &trouble(),
-        Style {
-            colour: true,
-            width: 80,
-        },
-    );
+    let mut coloured = text(&trouble(), Style { colour: true, width: 80 });
     while let Some(at) = coloured.find('\x1b') {
         let length = coloured[at..].find('m').unwrap();
         coloured.replace_range(at..=at + length, "");
@@ -55,16 +40,8 @@ fn a_healthy_host_half_seen() {
     let mut report = healthy();
     report.host.root = false;
     report.gaps = vec![
-        gap(
-            Source::Processes,
-            "files of 212 processes",
-            "/proc/1/fd: permission denied",
-        ),
-        gap(
-            Source::Conntrack,
-            "the table",
-            "netlink: operation not permitted",
-        ),
+        gap(Source::Processes, "files of 212 processes", "/proc/1/fd: permission denied"),
+        gap(Source::Conntrack, "the table", "netlink: operation not permitted"),
     ];
     report.undecided = vec![undecided("fd-exhausted", "files of 212 processes", None)];
     report.ruled_out.truncate(1);
@@ -96,23 +73,11 @@ fn all_clear(change: impl Fn(&mut Report)) -> bool {
 #[test]
 fn the_all_clear_needs_sight_of_the_whole_host() {
     assert!(all_clear(|_| {}));
-    assert!(!all_clear(|r| r.gaps.push(gap(
-        Source::Listeners,
-        "listeners",
-        "why"
-    ))));
-    assert!(!all_clear(|r| r.gaps.push(gap(
-        Source::Counters,
-        "counters",
-        "why"
-    ))));
+    assert!(!all_clear(|r| r.gaps.push(gap(Source::Listeners, "listeners", "why"))));
+    assert!(!all_clear(|r| r.gaps.push(gap(Source::Counters, "counters", "why"))));
     assert!(!all_clear(|r| r.undecided.push(undecided("x", "y", None))));
     assert!(!all_clear(|r| r.focus.ports.push(80)));
-    assert!(all_clear(|r| r.gaps.push(gap(
-        Source::Softnet,
-        "softnet",
-        "why"
-    ))));
+    assert!(all_clear(|r| r.gaps.push(gap(Source::Softnet, "softnet", "why"))));
 }
 
 /// Text from the machine must not reach a terminal as it is.
@@ -153,9 +118,7 @@ fn hostile_strings_are_shown_not_sent() {
     }
     for report in [&report, &quiet] {
         for shown in [text(report, PLAIN), json(report)] {
-            let acting = shown
-                .chars()
-                .find(|c| *c != '\n' && (c.is_control() || *c == '\u{202e}'));
+            let acting = shown.chars().find(|c| *c != '\n' && (c.is_control() || *c == '\u{202e}'));
             assert_eq!(acting, None, "in\n{shown}");
         }
     }
@@ -181,9 +144,8 @@ fn shapes(count: usize) -> Vec<String> {
     ];
     let mut state: u64 = 7;
     let mut next = move || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize
     };
     (0..count)
@@ -225,15 +187,7 @@ fn no_line_is_wider_than_asked() {
         quiet.activity = vec![shape];
         for width in [40, 80, 132] {
             for report in [&report, &quiet] {
-                for line in text(
-                    report,
-                    Style {
-                        colour: false,
-                        width,
-                    },
-                )
-                .lines()
-                {
+                for line in text(report, Style { colour: false, width }).lines() {
                     let columns = unicode_width::UnicodeWidthStr::width(line);
                     assert!(columns <= width, "{columns} columns of {width}: {line:?}");
                     assert_eq!(line, line.trim_end(), "trailing space");
@@ -250,22 +204,10 @@ fn json_is_stable_and_reads_back() {
     assert_eq!(once, json(&report));
     assert_eq!(serde_json::from_str::<Report>(&once).unwrap(), report);
     let value: serde_json::Value = serde_json::from_str(&once).unwrap();
-    for key in [
-        "schema_version",
-        "findings",
-        "ruled_out",
-        "undecided",
-        "gaps",
-        "cost",
-    ] {
+    for key in ["schema_version", "findings", "ruled_out", "undecided", "gaps", "cost"] {
         assert!(value.get(key).is_some(), "no {key}");
     }
-    for key in [
-        "cause", "severity", "subject", "impact", "evidence", "remedies", "effects",
-    ] {
-        assert!(
-            value["findings"][0].get(key).is_some(),
-            "no {key} in a finding"
-        );
+    for key in ["cause", "severity", "subject", "impact", "evidence", "remedies", "effects"] {
+        assert!(value["findings"][0].get(key).is_some(), "no {key} in a finding");
     }
 }

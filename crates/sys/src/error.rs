@@ -45,12 +45,7 @@ impl Error {
         };
         let io = std::io::Error::from(errno).to_string();
         let what = io.split(" (os error").next().unwrap_or(&io).to_lowercase();
-        Error {
-            tried,
-            on: on.into(),
-            what,
-            kind,
-        }
+        Error { tried, on: on.into(), what, kind }
     }
 
     /// An error from the number that the kernel put in an answer; positive. A number that no
@@ -71,11 +66,6 @@ impl Error {
         what: impl Into<String>,
         kind: Kind,
     ) -> Self {
-        Error {
-            tried,
-            on: on.into(),
-            what: what.into(),
-            kind,
-        }
+        Error { tried, on: on.into(), what: what.into(), kind }
     }
 }

@@ -32,11 +32,8 @@ pub fn enter(name_or_pid: &str) -> Result<()> {
     };
     let file =
         rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(told)?;
-    move_into_link_name_space(
-        std::os::fd::AsFd::as_fd(&file),
-        Some(LinkNameSpaceType::Network),
-    )
-    .map_err(told)
+    move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), Some(LinkNameSpaceType::Network))
+        .map_err(told)
 }
 
 /// The file of a namespace. A name wins over a process id, as with `ip netns`.
@@ -52,9 +49,7 @@ fn find(name_or_pid: &str) -> Option<PathBuf> {
     let pid: u32 = name_or_pid.parse().ok()?;
     let process = PathBuf::from(format!("/proc/{pid}/ns/net"));
     // The link itself may be unreadable for want of rights: opening it says so.
-    Path::new(&format!("/proc/{pid}"))
-        .exists()
-        .then_some(process)
+    Path::new(&format!("/proc/{pid}")).exists().then_some(process)
 }
 
 fn missing(asked: &str) -> String {
@@ -63,19 +58,13 @@ fn missing(asked: &str) -> String {
     }
     let mut names: Vec<String> = std::fs::read_dir(NAMES)
         .map(|entries| {
-            entries
-                .flatten()
-                .map(|e| e.file_name().to_string_lossy().into_owned())
-                .collect()
+            entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
         })
         .unwrap_or_default();
     names.sort();
     if names.is_empty() {
         "there is none of that name, and none at all (ip netns list)".into()
     } else {
-        format!(
-            "there is none of that name; there are: {}",
-            names.join(", ")
-        )
+        format!("there is none of that name; there are: {}", names.join(", "))
     }
 }

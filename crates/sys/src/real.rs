@@ -18,10 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::{KernelLog, Machine, Netlink, OwnCost, READ_LIMIT, Stat, socket_inode};
 
 /// Longest wait for one datagram of an answer.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 5,
-    tv_nsec: 0,
-};
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 /// Receive buffer of a netlink socket: room for many datagrams while the last one is read.
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Room for one datagram: the kernel makes dumps in pieces of at most 32 KiB
@@ -50,9 +47,7 @@ impl Real {
 
     fn sockets(&self) -> MutexGuard<'_, HashMap<Netlink, NetlinkSocket>> {
         // A thread that panicked left nothing half done that the next request would not notice.
-        self.sockets
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.sockets.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -60,12 +55,9 @@ impl Machine for Real {
     fn read(&self, path: &Path, into: &mut Vec<u8>) -> Result<()> {
         into.clear();
         let told = |errno| Error::os("read", path.display().to_string(), errno);
-        let file = rustix::fs::open(
-            &*of_thread(path),
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(told)?;
+        let file =
+            rustix::fs::open(&*of_thread(path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .map_err(told)?;
         into.reserve(8 << 10);
         loop {
             if into.capacity() == into.len() {
@@ -75,12 +67,7 @@ impl Machine for Real {
                 Ok(0) => return Ok(()),
                 Ok(_) if into.len() > READ_LIMIT => {
                     let what = format!("it is longer than {READ_LIMIT} bytes");
-                    return Err(Error::new(
-                        "read",
-                        path.display().to_string(),
-                        what,
-                        Kind::Other,
-                    ));
+                    return Err(Error::new("read", path.display().to_string(), what, Kind::Other));
                 }
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(told(errno)),
@@ -182,10 +169,7 @@ impl Machine for Real {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty()).map_err(told)?;
         rustix::fs::seek(&file, SeekFrom::End(0)).map_err(told)?;
-        Ok(Box::new(Kmsg {
-            file,
-            buffer: vec![0; KERNEL_RECORD],
-        }))
+        Ok(Box::new(Kmsg { file, buffer: vec![0; KERNEL_RECORD] }))
     }
 
     fn now(&self) -> Duration {
@@ -220,10 +204,7 @@ impl Machine for Real {
                 .unwrap_or(0),
             Err(_) => 0,
         };
-        OwnCost {
-            cpu,
-            max_resident_bytes: resident.saturating_mul(1024),
-        }
+        OwnCost { cpu, max_resident_bytes: resident.saturating_mul(1024) }
     }
 
     fn user(&self) -> u32 {
@@ -254,10 +235,7 @@ fn of_thread(path: &Path) -> std::borrow::Cow<'_, Path> {
 
 fn clock(id: rustix::time::ClockId) -> Duration {
     let time = rustix::time::clock_gettime(id);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or(0),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    )
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 impl Netlink {
@@ -288,11 +266,7 @@ impl NetlinkSocket {
             let _ = sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER);
         }
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0)).map_err(told)?;
-        Ok(NetlinkSocket {
-            socket,
-            sequence: 0,
-            buffer: vec![0; DATAGRAM],
-        })
+        Ok(NetlinkSocket { socket, sequence: 0, buffer: vec![0; DATAGRAM] })
     }
 
     /// Sends a request and hands over the answers; whether the socket is clean after it.
@@ -331,18 +305,10 @@ impl NetlinkSocket {
             if whole > length {
                 // Cannot happen with dumps, whose size follows the buffer that is offered.
                 let what = format!("a message of {whole} bytes did not fit {length}");
-                return Err(Error::new(
-                    "ask netlink for",
-                    protocol.name(),
-                    what,
-                    Kind::Other,
-                ));
+                return Err(Error::new("ask netlink for", protocol.name(), what, Kind::Other));
             }
             let bytes = &self.buffer[..length];
-            if bytes
-                .get(8..12)
-                .is_some_and(|s| s != self.sequence.to_ne_bytes())
-            {
+            if bytes.get(8..12).is_some_and(|s| s != self.sequence.to_ne_bytes()) {
                 continue; // the rest of an answer that nobody waited for
             }
             if datagram(bytes).is_break() {
@@ -355,9 +321,7 @@ impl NetlinkSocket {
 /// Whether a datagram ends an answer: its last message is NLMSG_DONE or NLMSG_ERROR. Only then is
 /// the socket empty.
 fn is_end(datagram: &[u8]) -> bool {
-    wire::netlink::messages(datagram)
-        .flatten()
-        .any(|message| message.is_end())
+    wire::netlink::messages(datagram).flatten().any(|message| message.is_end())
 }
 
 struct Kmsg {

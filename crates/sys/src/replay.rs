@@ -61,24 +61,14 @@ impl Folder {
         let root = root.into();
         let path = root.join("machine");
         let text = fs::read_to_string(&path).map_err(|error| {
-            Error::new(
-                "open",
-                path.display().to_string(),
-                error.to_string(),
-                Kind::NotFound,
-            )
+            Error::new("open", path.display().to_string(), error.to_string(), Kind::NotFound)
         })?;
         let facts = text.lines().filter_map(|line| line.split_once(' '));
         let facts: HashMap<String, u64> = facts
             .filter_map(|(name, value)| Some((name.to_string(), value.trim().parse().ok()?)))
             .collect();
         let now_ms = AtomicU64::new(facts.get("start_ms").copied().unwrap_or(0));
-        Ok(Folder {
-            root,
-            now_ms,
-            facts,
-            asked: Mutex::default(),
-        })
+        Ok(Folder { root, now_ms, facts, asked: Mutex::default() })
     }
 
     fn fact(&self, name: &str) -> u64 {
@@ -86,9 +76,7 @@ impl Folder {
     }
 
     fn asked(&self) -> MutexGuard<'_, HashMap<PathBuf, u32>> {
-        self.asked
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.asked.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The next version of a recording, or the last one again.
@@ -120,9 +108,7 @@ impl Folder {
 
 /// A path without its root and without steps that lead out of the folder.
 fn inside(path: &Path) -> PathBuf {
-    path.components()
-        .filter(|part| matches!(part, Component::Normal(_)))
-        .collect()
+    path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
 }
 
 /// The file of one version. Always with a number: a path may be a folder and a file in one
@@ -143,10 +129,7 @@ fn failure(bytes: &[u8]) -> Option<(String, Kind)> {
 
 /// An error as it is recorded.
 fn recorded(error: &Error) -> String {
-    let word = KINDS
-        .iter()
-        .find(|(_, kind)| *kind == error.kind)
-        .map_or("other", |(word, _)| word);
+    let word = KINDS.iter().find(|(_, kind)| *kind == error.kind).map_or("other", |(word, _)| word);
     format!("!{word} {}", error.what)
 }
 
@@ -160,14 +143,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 fn binary(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text
-        .chars()
-        .filter_map(|c| Some(c.to_digit(16)? as u8))
-        .collect();
-    digits
-        .chunks_exact(2)
-        .map(|pair| pair[0] << 4 | pair[1])
-        .collect()
+    let digits: Vec<u8> = text.chars().filter_map(|c| Some(c.to_digit(16)? as u8)).collect();
+    digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 /// Requests differ by protocol and bytes; the sequence number is whoever's sends them.
@@ -177,11 +154,9 @@ fn request_name(protocol: Netlink, request: &[u8]) -> String {
         sequence.fill(0);
     }
     // FNV-1a: a name that is the same on every machine.
-    let hash = request
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-        });
+    let hash = request.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    });
     let protocol = match protocol {
         Netlink::SockDiag => "sock-diag",
         Netlink::Netfilter => "netfilter",
@@ -198,9 +173,7 @@ impl Machine for Folder {
 
     fn read_at(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<usize> {
         let bytes = self.next("read", "files", path)?;
-        let from = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(bytes.len());
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let length = into.len().min(bytes.len() - from);
         into[..length].copy_from_slice(&bytes[from..from + length]);
         Ok(length)
@@ -212,9 +185,7 @@ impl Machine for Folder {
     }
 
     fn link(&self, path: &Path) -> Result<PathBuf> {
-        Ok(PathBuf::from(
-            self.text("follow", "links", path)?.trim_end(),
-        ))
+        Ok(PathBuf::from(self.text("follow", "links", path)?.trim_end()))
     }
 
     fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32) -> ControlFlow<()>) -> Result<()> {
@@ -227,16 +198,9 @@ impl Machine for Folder {
 
     fn stat(&self, path: &Path) -> Result<Stat> {
         let text = self.text("examine", "stats", path)?;
-        let mut words = text
-            .split_ascii_whitespace()
-            .map(|word| word.parse().unwrap_or(0));
+        let mut words = text.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0));
         let mut next = || words.next().unwrap_or(0);
-        Ok(Stat {
-            size: next(),
-            inode: next(),
-            device: next(),
-            regular: next() != 0,
-        })
+        Ok(Stat { size: next(), inode: next(), device: next(), regular: next() != 0 })
     }
 
     fn netlink(
@@ -252,12 +216,7 @@ impl Machine for Folder {
                 return Ok(());
             }
         }
-        Err(Error::new(
-            "ask netlink for",
-            name,
-            "the answer has no end",
-            Kind::Timeout,
-        ))
+        Err(Error::new("ask netlink for", name, "the answer has no end", Kind::Timeout))
     }
 
     fn kernel_log(&self) -> Result<Box<dyn KernelLog>> {
@@ -324,11 +283,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        fs::write(
-            root.path().join("machine"),
-            "start_ms 500\nunix_ms 9000\npid 7\n",
-        )
-        .unwrap();
+        fs::write(root.path().join("machine"), "start_ms 500\nunix_ms 9000\npid 7\n").unwrap();
         let machine = Folder::open(root.path()).unwrap();
         (root, machine)
     }
@@ -358,11 +313,7 @@ mod tests {
         fs::write(root.path().join("secret~1"), "out").unwrap();
         let mut into = Vec::new();
         assert!(machine.read(Path::new("/../secret"), &mut into).is_err());
-        assert!(
-            machine
-                .read(Path::new("/y/../../secret"), &mut into)
-                .is_err()
-        );
+        assert!(machine.read(Path::new("/y/../../secret"), &mut into).is_err());
     }
 
     #[test]

@@ -79,10 +79,7 @@ pub fn statistics(payload: &[u8], mut statistic: impl FnMut(&'static str, u64)) 
         let name = match kind {
             14 => "clash_resolve",
             15 => "chaintoolong",
-            _ => STATISTICS
-                .get(usize::from(kind))
-                .copied()
-                .unwrap_or_default(),
+            _ => STATISTICS.get(usize::from(kind)).copied().unwrap_or_default(),
         };
         if !name.is_empty()
             && let Some(value) = be32(value)
@@ -165,11 +162,7 @@ impl<'a> Entry<'a> {
                 _ => {}
             }
         }
-        if entry.original.is_empty() {
-            Err(bad)
-        } else {
-            Ok(entry)
-        }
+        if entry.original.is_empty() { Err(bad) } else { Ok(entry) }
     }
 
     /// The direction of the first packet.
@@ -348,20 +341,9 @@ mod tests {
     const NESTED: u16 = 0x8000;
 
     fn entry() -> Vec<u8> {
-        let addresses = [
-            attribute(1, &[198, 18, 0, 1]),
-            attribute(2, &[198, 18, 0, 2]),
-        ]
-        .concat();
-        let ports = [
-            attribute(1, &[6]),
-            attribute(2, &[0x9c, 0x40]),
-            attribute(3, &[0, 80]),
-        ];
-        let tuple = [
-            attribute(1 | NESTED, &addresses),
-            attribute(2 | NESTED, &ports.concat()),
-        ];
+        let addresses = [attribute(1, &[198, 18, 0, 1]), attribute(2, &[198, 18, 0, 2])].concat();
+        let ports = [attribute(1, &[6]), attribute(2, &[0x9c, 0x40]), attribute(3, &[0, 80])];
+        let tuple = [attribute(1 | NESTED, &addresses), attribute(2 | NESTED, &ports.concat())];
         let state = attribute(1 | NESTED, &attribute(1, &[7]));
         [
             vec![2, 0, 0, 0],
@@ -381,10 +363,7 @@ mod tests {
         let original = entry.original();
         assert_eq!(original.source, Some("198.18.0.1".parse().unwrap()));
         assert_eq!(original.destination, Some("198.18.0.2".parse().unwrap()));
-        assert_eq!(
-            (original.source_port, original.destination_port),
-            (Some(40_000), Some(80))
-        );
+        assert_eq!((original.source_port, original.destination_port), (Some(40_000), Some(80)));
         assert_eq!(entry.tcp_state_name(), Some("TIME_WAIT"));
         assert!(entry.seen_reply() && entry.assured() && !entry.source_nat());
         assert_eq!((entry.timeout_s(), entry.protocol()), (Some(119), 6));
@@ -403,11 +382,7 @@ mod tests {
 
     #[test]
     fn statistics_have_the_names_of_conntrack() {
-        let bytes = [
-            vec![0, 0, 0, 2],
-            attribute(10, &[0, 0, 0, 5]),
-            attribute(14, &[0, 0, 0, 1]),
-        ];
+        let bytes = [vec![0, 0, 0, 2], attribute(10, &[0, 0, 0, 5]), attribute(14, &[0, 0, 0, 1])];
         let mut seen = Vec::new();
         statistics(&bytes.concat(), |name, value| seen.push((name, value)));
         assert_eq!(seen, [("drop", 5), ("clash_resolve", 1)]);

@@ -35,10 +35,7 @@ fn parse(bytes: &[u8]) -> Option<Record> {
     let sequence = fields.next()?.parse().ok()?;
     let micros = fields.next()?.parse().ok()?;
     // Keys follow on lines of their own.
-    let text = bytes
-        .get(semicolon + 1..)?
-        .split(|byte| *byte == b'\n')
-        .next()?;
+    let text = bytes.get(semicolon + 1..)?.split(|byte| *byte == b'\n').next()?;
     Some(Record {
         priority: (syslog & 7) as u8,
         facility: syslog >> 3,
@@ -79,16 +76,10 @@ mod tests {
     fn a_record_is_read() {
         let bytes = b"4,1339,5140900,-;nf_conntrack: table full, dropping packet\n SUBSYSTEM=x\n";
         let record = record(bytes).unwrap();
-        assert_eq!(
-            (record.priority, record.facility, record.sequence),
-            (4, 0, 1339)
-        );
+        assert_eq!((record.priority, record.facility, record.sequence), (4, 0, 1339));
         assert_eq!(record.micros, 5_140_900);
         assert_eq!(record.text, "nf_conntrack: table full, dropping packet");
-        assert_eq!(
-            super::record(b"30,1,2,-,more;a\\x0ab\\\\x").unwrap().text,
-            "a\nb\\\\x"
-        );
+        assert_eq!(super::record(b"30,1,2,-,more;a\\x0ab\\\\x").unwrap().text, "a\nb\\\\x");
         for bad in [&b""[..], b"4,1,2", b"a,b,c;d", b"4;x"] {
             assert!(super::record(bad).is_err());
         }

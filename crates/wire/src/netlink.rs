@@ -85,20 +85,14 @@ pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Mal
             Some((_, rest)) => rest,
             None => &[],
         };
-        Some(
-            message
-                .map(|(message, _)| message)
-                .ok_or(Malformed::new("netlink message")),
-        )
+        Some(message.map(|(message, _)| message).ok_or(Malformed::new("netlink message")))
     })
 }
 
 fn first_message(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
     let length = u32_at(bytes, 0)? as usize;
     let payload = bytes.get(HEADER..length)?;
-    let rest = bytes
-        .get(length.checked_next_multiple_of(4)?..)
-        .unwrap_or_default();
+    let rest = bytes.get(length.checked_next_multiple_of(4)?..).unwrap_or_default();
     let message = Message {
         kind: u16_at(bytes, 4)?,
         flags: u16_at(bytes, 6)?,
@@ -128,10 +122,7 @@ impl<'a> Iterator for Attributes<'a> {
         let length = usize::from(u16_at(self.left, 0)?);
         let kind = u16_at(self.left, 2)? & KIND;
         let value = self.left.get(4..length)?;
-        self.left = self
-            .left
-            .get(length.next_multiple_of(4)..)
-            .unwrap_or_default();
+        self.left = self.left.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
     }
 }

@@ -17,10 +17,7 @@ impl PortSet {
     ///
     /// Either text is none of that form.
     pub fn available(range: &str, reserved: &str) -> Result<Self, Malformed> {
-        let mut set = PortSet {
-            bits: Box::new([0; 1024]),
-            count: 0,
-        };
+        let mut set = PortSet { bits: Box::new([0; 1024]), count: 0 };
         let bad = Malformed::new("range of local ports");
         let mut words = range.split_ascii_whitespace().map(str::parse::<u16>);
         let (Some(Ok(first)), Some(Ok(last)), None) = (words.next(), words.next(), words.next())
@@ -88,17 +85,9 @@ mod tests {
 
     #[test]
     fn other_text_is_refused() {
-        for (range, reserved) in [
-            ("", ""),
-            ("1", ""),
-            ("1 2 3", ""),
-            ("1 70000", ""),
-            ("1 2", "x"),
-        ] {
-            assert!(
-                PortSet::available(range, reserved).is_err(),
-                "{range} {reserved}"
-            );
+        for (range, reserved) in [("", ""), ("1", ""), ("1 2 3", ""), ("1 70000", ""), ("1 2", "x")]
+        {
+            assert!(PortSet::available(range, reserved).is_err(), "{range} {reserved}");
         }
     }
 

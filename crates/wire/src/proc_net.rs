@@ -39,9 +39,7 @@ pub fn counters6(text: &str, mut counter: impl FnMut(&str, u64)) {
 
 /// One figure of `/proc/net/sockstat` or `sockstat6`: `TCP: inuse 3 orphan 0 …`.
 pub fn sockstat(text: &str, protocol: &str, field: &str) -> Option<u64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'))?;
     let mut words = line.split_ascii_whitespace();
     while let (Some(name), Some(value)) = (words.next(), words.next()) {
         if name == field {
@@ -105,11 +103,7 @@ pub fn softnet(text: &str) -> Result<Vec<Softnet>, Malformed> {
 /// of hexadecimal values for each CPU. `entries` is the same on every line and not summed.
 pub fn conntrack(text: &str, mut statistic: impl FnMut(&str, u64)) {
     let mut lines = text.lines();
-    let names: Vec<&str> = lines
-        .next()
-        .unwrap_or_default()
-        .split_ascii_whitespace()
-        .collect();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
     for line in lines {
         for (name, value) in names.iter().zip(line.split_ascii_whitespace()) {
             if let Ok(value) = u64::from_str_radix(value, 16)
@@ -132,13 +126,8 @@ mod tests {
         let text =
             "Tcp: MaxConn InSegs\nTcp: -1 12\nTcpExt: ListenOverflows X\nTcpExt: 7 8 9\nIp: a\n";
         let mut seen = Vec::new();
-        counters(text, |protocol, name, value| {
-            seen.push(format!("{protocol}{name}={value}"))
-        });
-        assert_eq!(
-            seen,
-            ["TcpInSegs=12", "TcpExtListenOverflows=7", "TcpExtX=8"]
-        );
+        counters(text, |protocol, name, value| seen.push(format!("{protocol}{name}={value}")));
+        assert_eq!(seen, ["TcpInSegs=12", "TcpExtListenOverflows=7", "TcpExtX=8"]);
         let mut seen = Vec::new();
         counters6("Ip6InReceives   \t5\nbad\nIp6X y\n", |name, value| {
             seen.push((name.to_string(), value))
@@ -161,10 +150,7 @@ mod tests {
     fn softnet_of_old_and_new_kernels() {
         let old = "0000000a 00000001 00000002 0 0 0 0 0 0\n0000000b 0 0 0 0 0 0 0 0\n";
         let lines = softnet(old).unwrap();
-        assert_eq!(
-            (lines[0].processed, lines[0].dropped, lines[0].time_squeeze),
-            (10, 1, 2)
-        );
+        assert_eq!((lines[0].processed, lines[0].dropped, lines[0].time_squeeze), (10, 1, 2));
         assert_eq!((lines[1].cpu, lines[1].backlog), (1, None));
         let new = "1 0 0 0 0 0 0 0 0 5 6 7 00000003 0 0\n";
         let line = softnet(new).unwrap()[0];

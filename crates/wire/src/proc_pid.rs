@@ -93,10 +93,7 @@ pub struct Limits {
 pub fn limits(bytes: &[u8]) -> Result<Limits, Malformed> {
     let bad = Malformed::new("/proc/PID/limits");
     let text = std::str::from_utf8(bytes).map_err(|_| bad)?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))
-        .ok_or(bad)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files")).ok_or(bad)?;
     let open_files = match line.split_ascii_whitespace().next().ok_or(bad)? {
         "unlimited" => None,
         number => Some(number.parse().map_err(|_| bad)?),
@@ -106,10 +103,7 @@ pub fn limits(bytes: &[u8]) -> Result<Limits, Malformed> {
 
 /// A command line for people: `/proc/PID/cmdline` with blanks between the words, cut.
 pub fn command(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .rposition(|byte| *byte != 0)
-        .map_or(0, |last| last + 1);
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let bytes = bytes.get(..end.min(COMMAND)).unwrap_or_default();
     String::from_utf8_lossy(bytes).replace('\0', " ")
 }
@@ -136,12 +130,7 @@ mod tests {
         let text =
             b"Limit   Soft Limit  Hard Limit  Units\nMax open files   1024   20000   files\n";
         assert_eq!(limits(text).unwrap().open_files, Some(1024));
-        assert_eq!(
-            limits(b"Max open files unlimited unlimited files")
-                .unwrap()
-                .open_files,
-            None
-        );
+        assert_eq!(limits(b"Max open files unlimited unlimited files").unwrap().open_files, None);
         assert!(limits(b"Max locked memory 1 2 bytes").is_err());
         assert_eq!(schedstat(b"10 20 3\n").unwrap().run_delay_ns, 20);
         assert!(schedstat(b"").is_err());
@@ -149,10 +138,7 @@ mod tests {
 
     #[test]
     fn commands_are_cut_and_have_blanks() {
-        assert_eq!(
-            command(b"nginx\0-c\0/etc/nginx.conf\0\0\0"),
-            "nginx -c /etc/nginx.conf"
-        );
+        assert_eq!(command(b"nginx\0-c\0/etc/nginx.conf\0\0\0"), "nginx -c /etc/nginx.conf");
         assert_eq!(command(b""), "");
         assert_eq!(command(&[b'x'; 9999]).len(), COMMAND);
     }

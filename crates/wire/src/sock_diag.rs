@@ -106,11 +106,7 @@ pub fn request(family: Family, states: States, extensions: Extensions) -> Vec<u8
         }
         Family::V4 | Family::V6 => {
             // struct inet_diag_req_v2: family, protocol, extensions, pad, states, id.
-            let family = if family == Family::V4 {
-                AF_INET
-            } else {
-                AF_INET6
-            };
+            let family = if family == Family::V4 { AF_INET } else { AF_INET6 };
             payload.extend_from_slice(&[family, IPPROTO_TCP, extensions.0, 0]);
             payload.extend_from_slice(&states.0.to_ne_bytes());
             payload.extend_from_slice(&[0; ID]);
@@ -137,21 +133,14 @@ impl<'a> Record<'a> {
     ///
     /// The payload is shorter than a record, or its family or state is unknown.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Malformed> {
-        let head: &[u8; MESSAGE] = payload
-            .first_chunk()
-            .ok_or(Malformed::new("record of a socket: it is too short"))?;
+        let head: &[u8; MESSAGE] =
+            payload.first_chunk().ok_or(Malformed::new("record of a socket: it is too short"))?;
         if !matches!(head[0], AF_INET | AF_INET6) {
             return Err(Malformed::new("record of a socket: neither IPv4 nor IPv6"));
         }
         let state = TcpState::from_kernel(head[1])
             .ok_or(Malformed::new("record of a socket: unknown state"))?;
-        let mut record = Record {
-            head,
-            state,
-            info: &[],
-            memory: &[],
-            congestion: &[],
-        };
+        let mut record = Record { head, state, info: &[], memory: &[], congestion: &[] };
         for (kind, value) in attributes(&payload[MESSAGE..]) {
             match kind {
                 INET_DIAG_INFO => record.info = value,
@@ -268,9 +257,7 @@ impl<'a> Record<'a> {
     /// Name of the congestion control, when it was asked for.
     pub fn congestion(&self) -> Option<&'a str> {
         let name = self.congestion.split(|byte| *byte == 0).next()?;
-        std::str::from_utf8(name)
-            .ok()
-            .filter(|name| !name.is_empty())
+        std::str::from_utf8(name).ok().filter(|name| !name.is_empty())
     }
 
     /// The bytes of `struct tcp_info`; empty when it was not asked for or does not apply.
@@ -291,11 +278,7 @@ impl<'a> Record<'a> {
             pid: None,
             receive_queue_bytes: self.receive_queue(),
             send_queue_bytes: self.send_queue(),
-            timer: Timer {
-                kind: self.timer(),
-                expires_ms: self.expires_ms(),
-                tries: self.tries(),
-            },
+            timer: Timer { kind: self.timer(), expires_ms: self.expires_ms(), tries: self.tries() },
             memory: self.memory(),
             tcp: self.tcp_info().map(Box::new),
             congestion: self.congestion().map(str::to_string),
@@ -494,11 +477,7 @@ mod tests {
 
     #[test]
     fn requests_have_the_lengths_of_the_kernel() {
-        let both = request(
-            Family::Both,
-            States::ALL,
-            Extensions::INFO | Extensions::MEMORY,
-        );
+        let both = request(Family::Both, States::ALL, Extensions::INFO | Extensions::MEMORY);
         assert_eq!(both.len(), 16 + 60);
         assert_eq!(both[19], 0x42);
         let v6 = request(Family::V6, States::only(TcpState::Listen), Extensions::NONE);

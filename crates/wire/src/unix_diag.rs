@@ -49,12 +49,7 @@ impl<'a> Record<'a> {
             return Err(Malformed::new("record of a Unix socket: of another family"));
         }
         let inode = u32_at(payload, 4).ok_or(short)?;
-        let mut record = Record {
-            inode,
-            bound: &[],
-            queue: 0,
-            limit: 0,
-        };
+        let mut record = Record { inode, bound: &[], queue: 0, limit: 0 };
         for (kind, value) in attributes(payload.get(MESSAGE..).ok_or(short)?) {
             match kind {
                 UNIX_DIAG_NAME => record.bound = value,
@@ -73,11 +68,7 @@ impl<'a> Record<'a> {
         match self.bound.split_first() {
             Some((0, rest)) => format!("@{}", String::from_utf8_lossy(rest)),
             _ => {
-                let path = self
-                    .bound
-                    .split(|byte| *byte == 0)
-                    .next()
-                    .unwrap_or_default();
+                let path = self.bound.split(|byte| *byte == 0).next().unwrap_or_default();
                 String::from_utf8_lossy(path).into_owned()
             }
         }
@@ -98,22 +89,8 @@ mod tests {
         let record = Record::parse(&bytes).unwrap();
         assert_eq!((record.inode, record.queue, record.limit), (9, 3, 128));
         assert_eq!(record.name(), "/a.sk");
-        assert_eq!(
-            Record {
-                bound: b"\0x",
-                ..record
-            }
-            .name(),
-            "@x"
-        );
-        assert_eq!(
-            Record {
-                bound: b"",
-                ..record
-            }
-            .name(),
-            ""
-        );
+        assert_eq!(Record { bound: b"\0x", ..record }.name(), "@x");
+        assert_eq!(Record { bound: b"", ..record }.name(), "");
     }
 
     proptest! {

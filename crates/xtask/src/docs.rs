@@ -22,15 +22,10 @@ pub(crate) fn generated() -> anyhow::Result<BTreeMap<String, String>> {
     for cause in diagnose::causes::TABLE {
         let page = diagnose::page(cause.id)
             .with_context(|| format!("the cause {} has no page", cause.id))?;
-        files.insert(
-            format!("docs/causes/{}.md", cause.id),
-            page_of_cause(cause.id, &page),
-        );
+        files.insert(format!("docs/causes/{}.md", cause.id), page_of_cause(cause.id, &page));
     }
-    let schemas = [
-        ("evidence", schemars::schema_for!(model::Evidence)),
-        ("report", report_schema()),
-    ];
+    let schemas =
+        [("evidence", schemars::schema_for!(model::Evidence)), ("report", report_schema())];
     for (name, schema) in schemas {
         let path = format!("docs/schema/{name}-v{SCHEMA_VERSION}.json");
         files.insert(path, schema_text(&schema)?);
@@ -169,18 +164,8 @@ mod tests {
         let files = generated().unwrap();
         let schema: serde_json::Value =
             serde_json::from_str(&files["docs/schema/report-v1.json"]).unwrap();
-        for key in [
-            "findings",
-            "ruled_out",
-            "undecided",
-            "gaps",
-            "cost",
-            "schema_version",
-        ] {
-            assert!(
-                schema["properties"].get(key).is_some(),
-                "no {key} in the schema of a report"
-            );
+        for key in ["findings", "ruled_out", "undecided", "gaps", "cost", "schema_version"] {
+            assert!(schema["properties"].get(key).is_some(), "no {key} in the schema of a report");
         }
         assert!(files.contains_key("docs/schema/evidence-v1.json"));
         assert!(files.contains_key("docs/causes/README.md"));

@@ -52,10 +52,7 @@ fn in_word(bytes: &[u8], at: usize) -> bool {
 }
 
 fn line_end(bytes: &[u8], at: usize) -> usize {
-    bytes[at..]
-        .iter()
-        .position(|b| *b == b'\n')
-        .map_or(bytes.len(), |length| at + length)
+    bytes[at..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |length| at + length)
 }
 
 /// Block comments nest.
@@ -99,9 +96,7 @@ fn raw_string_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
     let close = [b"\"".as_slice(), &b"#".repeat(hashes)].concat();
     let inside = &bytes[open + 1..];
-    let length = inside
-        .windows(close.len())
-        .position(|window| window == close);
+    let length = inside.windows(close.len()).position(|window| window == close);
     Some(length.map_or(bytes.len(), |length| open + 1 + length + close.len()))
 }
 
@@ -125,24 +120,17 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
 
 /// Places of a word in code: not as a part of a longer name.
 pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    code.match_indices(word)
-        .map(|(at, _)| at)
-        .filter(move |at| {
-            let bytes = code.as_bytes();
-            !in_word(bytes, *at) && !bytes.get(at + word.len()).is_some_and(|b| is_word(*b))
-        })
+    code.match_indices(word).map(|(at, _)| at).filter(move |at| {
+        let bytes = code.as_bytes();
+        !in_word(bytes, *at) && !bytes.get(at + word.len()).is_some_and(|b| is_word(*b))
+    })
 }
 
 /// Parts of the code (of [`code_only`]) that are compiled for tests only: the items under
 /// `#[cfg(test)]` and the functions under `#[test]`.
 pub(crate) fn test_parts(code: &str) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
-    for mark in [
-        "#[cfg(test)]",
-        "#[cfg(all(test",
-        "#[cfg(any(test",
-        "#[test]",
-    ] {
+    for mark in ["#[cfg(test)]", "#[cfg(all(test", "#[cfg(any(test", "#[test]"] {
         for (at, _) in code.match_indices(mark) {
             parts.push(at..item_end(code, at));
         }
@@ -181,9 +169,7 @@ pub(crate) fn test_files(tree: &Tree) -> BTreeSet<String> {
         let code = code_only(text);
         for part in test_parts(&code) {
             let item = &code[part];
-            let Some(name) = item
-                .strip_suffix(';')
-                .and_then(|item| item.split("mod ").last())
+            let Some(name) = item.strip_suffix(';').and_then(|item| item.split("mod ").last())
             else {
                 continue;
             };
@@ -200,11 +186,7 @@ pub(crate) fn test_files(tree: &Tree) -> BTreeSet<String> {
                     .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
             })
     };
-    tree.rust()
-        .map(|(path, _)| path)
-        .filter(|path| is_test(path))
-        .map(str::to_string)
-        .collect()
+    tree.rust().map(|(path, _)| path).filter(|path| is_test(path)).map(str::to_string).collect()
 }
 
 /// The folder in which a file's modules are.
@@ -254,10 +236,7 @@ for r in rs { b() }
     fn test_items_are_found() {
         let code = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { [1; 2]; } }\nfn c() {}\n\
                     #[cfg(test)]\nconst N: [u8; 2] = [0; 2];\nfn d() {}\n";
-        let parts: Vec<_> = test_parts(code)
-            .into_iter()
-            .map(|part| &code[part])
-            .collect();
+        let parts: Vec<_> = test_parts(code).into_iter().map(|part| &code[part]).collect();
         assert_eq!(
             parts,
             [
@@ -270,16 +249,10 @@ for r in rs { b() }
     #[test]
     fn test_modules_in_files_of_their_own_are_found() {
         let tree = Tree::of(&[
-            (
-                "crates/a/src/lib.rs",
-                "#[cfg(test)]\nmod checks;\nmod real;\n",
-            ),
+            ("crates/a/src/lib.rs", "#[cfg(test)]\nmod checks;\nmod real;\n"),
             ("crates/a/src/checks.rs", ""),
             ("crates/a/src/checks/more.rs", ""),
-            (
-                "crates/a/src/real.rs",
-                "#[cfg(test)]\npub(crate) mod below;\n",
-            ),
+            ("crates/a/src/real.rs", "#[cfg(test)]\npub(crate) mod below;\n"),
             ("crates/a/src/real/below.rs", ""),
             ("crates/a/src/below.rs", ""),
             ("crates/a/tests/live.rs", ""),

@@ -18,11 +18,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// Reads the repository at `root`. Files that are not UTF-8 are left out: they are no text.
     pub(crate) fn read(root: &Path) -> anyhow::Result<Tree> {
-        let names = if root.join(".git").exists() {
-            tracked(root)?
-        } else {
-            walked(root)?
-        };
+        let names = if root.join(".git").exists() { tracked(root)? } else { walked(root)? };
         let mut files = BTreeMap::new();
         for name in names {
             let path = root.join(&name);
@@ -40,9 +36,7 @@ impl Tree {
 
     /// All files: path and text.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.files
-            .iter()
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// The Rust files.
@@ -58,12 +52,8 @@ impl Tree {
     /// A made-up tree.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Tree {
-        let files = files
-            .iter()
-            .map(|(path, text)| (path.to_string(), text.to_string()));
-        Tree {
-            files: files.collect(),
-        }
+        let files = files.iter().map(|(path, text)| (path.to_string(), text.to_string()));
+        Tree { files: files.collect() }
     }
 }
 
@@ -83,13 +73,8 @@ fn tracked(root: &Path) -> anyhow::Result<Vec<String>> {
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }
-    let names = output
-        .stdout
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty());
-    Ok(names
-        .map(|name| String::from_utf8_lossy(name).into_owned())
-        .collect())
+    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
 /// Files of a source archive, where git knows nothing: all but what builds leave behind.
@@ -120,14 +105,8 @@ mod tests {
     fn this_repository_is_read() {
         let root = crate::root().unwrap();
         let tree = Tree::read(root).unwrap();
-        assert!(
-            tree.text("Cargo.toml")
-                .is_some_and(|text| text.contains("[workspace]"))
-        );
-        assert!(
-            tree.rust()
-                .any(|(path, _)| path == "crates/xtask/src/tree.rs")
-        );
+        assert!(tree.text("Cargo.toml").is_some_and(|text| text.contains("[workspace]")));
+        assert!(tree.rust().any(|(path, _)| path == "crates/xtask/src/tree.rs"));
         assert!(!tree.files().any(|(path, _)| path.starts_with("target")));
     }
 
@@ -135,15 +114,8 @@ mod tests {
     fn an_archive_has_the_files_that_git_tracks() {
         let root = crate::root().unwrap();
         let walked = super::walked(root).unwrap();
-        for path in [
-            "Cargo.toml",
-            "crates/xtask/src/tree.rs",
-            ".cargo/config.toml",
-        ] {
-            assert!(
-                walked.iter().any(|name| name == path),
-                "{path} was not found"
-            );
+        for path in ["Cargo.toml", "crates/xtask/src/tree.rs", ".cargo/config.toml"] {
+            assert!(walked.iter().any(|name| name == path), "{path} was not found");
         }
         assert!(!walked.iter().any(|name| name.starts_with("target")));
     }

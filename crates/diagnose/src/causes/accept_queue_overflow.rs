@@ -116,10 +116,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
             closes_with: Some("watch while it listens".to_string()),
         };
     }
-    let of_all = at_fault
-        .iter()
-        .map(|l| lost(l))
-        .fold(0u64, u64::saturating_add);
+    let of_all = at_fault.iter().map(|l| lost(l)).fold(0u64, u64::saturating_add);
     let found = at_fault.into_iter().map(|listener| {
         // Together the listeners dropped no more than the counter says.
         let own = lost(listener);
@@ -157,16 +154,8 @@ fn finding(evidence: &Evidence, listener: &Listener, dropped: u64) -> Finding {
     let who = processes(evidence, &listener.pids);
     let process = name(&who).unwrap_or("a process").to_string();
     let aborts = evidence.sysctl_number("net.ipv4.tcp_abort_on_overflow") == Some(1);
-    let fate = if aborts {
-        "are reset"
-    } else {
-        "wait 1 s, 3 s, 7 s, or give up"
-    };
-    let severity = if part >= CRITICAL {
-        Severity::Critical
-    } else {
-        Severity::Warning
-    };
+    let fate = if aborts { "are reset" } else { "wait 1 s and more, or give up" };
+    let severity = if part >= CRITICAL { Severity::Critical } else { Severity::Warning };
     Finding {
         cause: "accept-queue-overflow".to_string(),
         title: format!("Connections are dropped: {process} accepts too slowly for its queue"),
@@ -191,10 +180,7 @@ fn finding(evidence: &Evidence, listener: &Listener, dropped: u64) -> Finding {
         .flatten()
         .collect(),
         checks: vec![
-            command(
-                evidence,
-                &format!("ss -ltnm 'sport = :{}'", listener.local.port()),
-            ),
+            command(evidence, &format!("ss -ltnm 'sport = :{}'", listener.local.port())),
             command(evidence, "nstat -az TcpExtListenOverflows"),
         ],
         remedies: remedies(evidence, listener, &process),
@@ -215,73 +201,47 @@ fn queue(evidence: &Evidence, listener: &Listener) -> Proof {
     let somaxconn = evidence.sysctl_number("net.core.somaxconn");
     let own_rules = somaxconn.is_none_or(|somaxconn| u64::from(limit) < somaxconn);
     let setting = apps::listen(evidence, &listener.pids, listener.local);
-    let words = match setting {
-        Some(setting) => format!(" ({}: listen {})", apps::place(setting), setting.value),
-        None => String::new(),
-    };
-    let (ruled_by, rules) = if own_rules {
-        (
-            format!("the backlog {limit} given to listen(){words}"),
-            "  <- this one rules",
-        )
-    } else {
-        ("the backlog given to listen(), not smaller".to_string(), "")
+    let rules = |own: bool| {
+        if own == own_rules { "  <- this one rules" } else { "" }
     };
     let mut text = format!(
-        "{} of {limit} at most, full in {} of {} looks; its limit is the smaller of\n\
-         {ruled_by}{rules}",
+        "{} of {limit} at most, full in {} of {} looks; the limit is the smaller of",
         number(listener.queue.max),
         listener.looks_full,
         listener.queue.looks,
     );
+    if own_rules {
+        text.push_str(&format!("\nbacklog {limit} given to listen(){}", rules(true)));
+    } else {
+        text.push_str("\nthe backlog given to listen(), not smaller");
+    }
+    if let Some(setting) = setting {
+        text.push_str(&format!("\n  {}: listen {}", apps::place(setting), setting.value));
+    }
     if let Some(somaxconn) = somaxconn {
-        let rules = if own_rules { "" } else { "  <- this one rules" };
-        text.push_str(&format!("\nnet.core.somaxconn {somaxconn}{rules}"));
+        text.push_str(&format!("\nnet.core.somaxconn {somaxconn}{}", rules(false)));
     }
     proof(Source::Listeners, "queue", text)
-        .over(
-            evidence,
-            "accept queue, longest",
-            listener.queue.max as f64,
-            "connections",
-        )
-        .over(
-            evidence,
-            "accept queue, mean",
-            listener.queue.mean,
-            "connections",
-        )
-        .over(
-            evidence,
-            "looks with a full queue",
-            f64::from(listener.looks_full),
-            "looks",
-        )
+        .over(evidence, "accept queue, longest", listener.queue.max as f64, "connections")
+        .over(evidence, "accept queue, mean", listener.queue.mean, "connections")
+        .over(evidence, "looks with a full queue", f64::from(listener.looks_full), "looks")
         .over(evidence, "looks", f64::from(listener.queue.looks), "looks")
         .at_once("accept queue limit", f64::from(limit), "connections")
 }
 
 /// What the process did instead of accepting.
 fn why(evidence: &Evidence, listener: &Listener) -> Option<Proof> {
-    let all: Vec<&Process> = listener
-        .pids
-        .iter()
-        .filter_map(|p| evidence.process(*p))
-        .collect();
+    let all: Vec<&Process> = listener.pids.iter().filter_map(|p| evidence.process(*p)).collect();
     let busy = |p: &&&Process| share(p.cpu_ms, p.watched_ms as f64);
     // The busiest speaks for all: masters sleep while their workers work.
     let process = *all.iter().max_by(|a, b| busy(a).total_cmp(&busy(b)))?;
     let watched = process.watched_ms as f64;
-    let waited = process
-        .run_delay_ms
-        .map(|ms| share(ms, watched * f64::from(process.threads.max(1))));
+    let waited =
+        process.run_delay_ms.map(|ms| share(ms, watched * f64::from(process.threads.max(1))));
     let used = share(process.cpu_ms, watched);
     let looks: u32 = process.states.values().sum();
     let in_state = |letter| {
-        share(
-            f64::from(process.states.get(&letter).copied().unwrap_or(0)),
-            f64::from(looks),
-        )
+        share(f64::from(process.states.get(&letter).copied().unwrap_or(0)), f64::from(looks))
     };
     let who = format!("{} (pid {})", process.name, process.pid);
     let text = if in_state('T') + in_state('t') >= MOSTLY {
@@ -289,14 +249,11 @@ fn why(evidence: &Evidence, listener: &Listener) -> Option<Proof> {
     } else if in_state('D') >= MOSTLY {
         format!("{who} sleeps in the kernel (state D): a disk or file system")
     } else if let Some(waited) = waited.filter(|waited| *waited >= MOSTLY) {
-        format!(
-            "{who} was runnable but not running {} of the time",
-            percent(waited)
-        )
+        format!("{who} was runnable but not running {} of the time", percent(waited))
     } else if used + waited.unwrap_or(0.0) >= 1.0 - MOSTLY / 2.0 {
         let waited = waited.unwrap_or(0.0);
         format!(
-            "{who} used {} of a CPU and waited for one {} of the time:\n\
+            "{who} used {} of a CPU, waited for one {}:\n\
              it cannot accept faster",
             percent(used),
             percent(waited)
@@ -325,17 +282,8 @@ fn counted(evidence: &Evidence, listener: &Listener, dropped: u64) -> Proof {
     text.push_str(&format!("this socket's own drops +{}", number(own)));
     let mut counted = proof(Source::Counters, "proof", text)
         .over(evidence, "drops of this listener", own as f64, "packets")
-        .over(
-            evidence,
-            "drops laid to a full accept queue",
-            dropped as f64,
-            "packets",
-        );
-    for counter in [
-        "TcpExtListenOverflows",
-        "TcpExtListenDrops",
-        "TcpPassiveOpens",
-    ] {
+        .over(evidence, "drops laid to a full accept queue", dropped as f64, "packets");
+    for counter in ["TcpExtListenOverflows", "TcpExtListenDrops", "TcpPassiveOpens"] {
         if let Some(growth) = evidence.growth(counter) {
             counted = counted.over(evidence, counter, growth as f64, "packets");
         }
@@ -360,35 +308,21 @@ fn remedies(evidence: &Evidence, listener: &Listener, process: &str) -> Vec<Reme
     let port = listener.local.port();
     let setting = apps::listen(evidence, &listener.pids, listener.local);
     let place = setting.map(apps::place);
-    let at = place
-        .as_ref()
-        .map(|place| format!("{place}  "))
-        .unwrap_or_default();
+    let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
     let application = apps::application(evidence, &listener.pids).unwrap_or(process);
     let mut own = match application {
         "nginx" => {
             let end = setting.and_then(|s| s.value.split_ascii_whitespace().next());
             let end = end.map_or_else(|| port.to_string(), str::to_string);
             let text = format!("{at}listen {end} backlog={wanted};");
-            let mut own = config(
-                "nginx",
-                place,
-                "listen",
-                &format!("{end} backlog={wanted}"),
-                text,
-            );
+            let mut own =
+                config("nginx", place, "listen", &format!("{end} backlog={wanted}"), text);
             own.note = Some("then nginx -s reload; see with ss -ltn that Send-Q changed".into());
             own
         }
         "php-fpm" => {
             let text = format!("{at}listen.backlog = {wanted}");
-            let mut own = config(
-                "php-fpm",
-                place,
-                "listen.backlog",
-                &wanted.to_string(),
-                text,
-            );
+            let mut own = config("php-fpm", place, "listen.backlog", &wanted.to_string(), text);
             own.note = Some("in the pool; then restart php-fpm: a reload keeps the socket".into());
             own
         }
@@ -401,10 +335,7 @@ fn remedies(evidence: &Evidence, listener: &Listener, process: &str) -> Vec<Reme
     };
     own.reaches = Reach::AfterListen;
     remedies.push(own);
-    if evidence
-        .sysctl_number("net.core.somaxconn")
-        .is_none_or(|now| now < u64::from(wanted))
-    {
+    if evidence.sysctl_number("net.core.somaxconn").is_none_or(|now| now < u64::from(wanted)) {
         remedies.push(sysctl(
             evidence,
             "net.core.somaxconn",
@@ -434,11 +365,8 @@ mod tests {
         let nginx = process(&mut evidence, 7, "nginx");
         nginx.cpu_ms = 2_900.0;
         nginx.run_delay_ms = Some(7_100.0);
-        nginx.application = Some(application(
-            "nginx",
-            "worker",
-            ("listen", "80 backlog=10", "http"),
-        ));
+        nginx.application =
+            Some(application("nginx", "worker", ("listen", "80 backlog=10", "http")));
         let full = listener(&mut evidence, "0.0.0.0:80", 10, &[7]);
         full.drops = Some(Change::new(5, 1_625));
         full.queue = gauge(11, 11);
@@ -449,32 +377,17 @@ mod tests {
     #[test]
     fn fires_and_names_socket_process_limit_and_loss() {
         let findings = found(rule(&overflowing()));
-        let [finding] = &findings[..] else {
-            panic!("{findings:?}")
-        };
+        let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.severity, Severity::Critical);
         assert_eq!(finding.subject.local, Some("0.0.0.0:80".parse().unwrap()));
         assert_eq!(finding.subject.processes[0].name, "nginx");
         assert_eq!(finding.impact.amount, 1_620.0);
-        assert!(
-            finding.impact.text.contains("30 %"),
-            "{}",
-            finding.impact.text
-        );
+        assert!(finding.impact.text.contains("30 %"), "{}", finding.impact.text);
         let queue = &finding.evidence[0].text;
         assert!(queue.contains("backlog 10 given to listen()"), "{queue}");
-        assert!(
-            queue.contains("/etc/nginx/nginx.conf:12: listen 80 backlog=10"),
-            "{queue}"
-        );
-        assert!(
-            finding.evidence[1]
-                .text
-                .contains("runnable but not running 71 %")
-        );
-        let RemedyChange::Config { value, .. } = &finding.remedies[0].change else {
-            panic!()
-        };
+        assert!(queue.contains("\n  /etc/nginx/nginx.conf:12: listen 80 backlog=10"), "{queue}");
+        assert!(finding.evidence[1].text.contains("runnable but not running 71 %"));
+        let RemedyChange::Config { value, .. } = &finding.remedies[0].change else { panic!() };
         assert_eq!(value, "80 backlog=1024");
         assert_eq!(finding.remedies[0].reaches, Reach::AfterListen);
     }
@@ -484,11 +397,7 @@ mod tests {
         let mut evidence = overflowing();
         set(&mut evidence, "net.core.somaxconn", "10");
         let finding = &found(rule(&evidence))[0];
-        assert!(
-            finding.evidence[0]
-                .text
-                .ends_with("somaxconn 10  <- this one rules")
-        );
+        assert!(finding.evidence[0].text.ends_with("somaxconn 10  <- this one rules"));
         let sysctl =
             |r: &Remedy| matches!(&r.change, RemedyChange::Sysctl { value, .. } if value == "1024");
         assert!(finding.remedies.iter().any(sysctl));
@@ -540,9 +449,7 @@ mod tests {
         lose(&mut evidence, Source::Counters);
         assert_eq!(found(rule(&evidence))[0].impact.amount, 1_620.0);
         evidence.listeners.as_mut().unwrap()[0].looks_full = 0;
-        let verdict = crate::cause("accept-queue-overflow")
-            .unwrap()
-            .judge(&evidence);
+        let verdict = crate::cause("accept-queue-overflow").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }), "{verdict:?}");
     }
 

@@ -65,19 +65,12 @@ const SILENT_MS: u32 = 60_000;
 const CRITICAL: f64 = 0.5;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let groups = evidence
-        .sockets
-        .as_ref()
-        .map(|sockets| &sockets.close_wait[..])
-        .unwrap_or_default();
+    let groups =
+        evidence.sockets.as_ref().map(|sockets| &sockets.close_wait[..]).unwrap_or_default();
     let leaks = groups.iter().filter(|group| leaks(group));
     let findings = leaks.map(|group| finding(evidence, group)).collect();
     Verdict::of(findings, || {
-        let most = groups
-            .iter()
-            .map(|group| group.count.max)
-            .max()
-            .unwrap_or(0);
+        let most = groups.iter().map(|group| group.count.max).max().unwrap_or(0);
         format!("CLOSE_WAIT (at most {} of one process)", number(most))
     })
 }
@@ -133,9 +126,7 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
     };
     let rate = share(grown as f64, evidence.window.seconds());
     let left = of_files.filter(|_| rate > 0.0).map(|(_, limit)| {
-        let open = known
-            .and_then(|p| p.open_files)
-            .map_or(group.count.last, |open| open.last);
+        let open = known.and_then(|p| p.open_files).map_or(group.count.last, |open| open.last);
         limit.saturating_sub(open) as f64 / rate
     });
     let mut impact = format!("{} held for nothing", count(group.count.last, "socket"));
@@ -143,18 +134,13 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
         impact.push_str(&format!(", {} more in the window", number(grown)));
     }
     if let Some(seconds) = left {
-        impact.push_str(&format!(
-            "; its files last for {} s more",
-            number(seconds.round() as u64)
-        ));
+        impact.push_str(&format!("; its files last for {} s more", number(seconds.round() as u64)));
     }
     let filter = match group.pid {
         Some(pid) => format!("ss -Htnp state close-wait | grep -c pid={pid},"),
         None => "ss -Htnp state close-wait | wc -l".to_string(),
     };
-    let mut restart = advice(format!(
-        "until then: restart {process}; its sockets are freed"
-    ));
+    let mut restart = advice(format!("until then: restart {process}; its sockets are freed"));
     restart.needs_root = true;
     restart.reaches = Reach::AfterReload;
     Finding {
@@ -170,25 +156,13 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
         },
         evidence: vec![
             proof(Source::Sockets, "proof", text)
-                .over(
-                    evidence,
-                    "CLOSE_WAIT, first",
-                    group.count.first as f64,
-                    "sockets",
-                )
-                .over(
-                    evidence,
-                    "CLOSE_WAIT, last",
-                    group.count.last as f64,
-                    "sockets",
-                )
+                .over(evidence, "CLOSE_WAIT, first", group.count.first as f64, "sockets")
+                .over(evidence, "CLOSE_WAIT, last", group.count.last as f64, "sockets")
                 .over(evidence, "CLOSE_WAIT, closed", group.left as f64, "sockets"),
         ],
         checks: vec![command(evidence, &filter)],
         remedies: vec![
-            advice(format!(
-                "{process} must call close() when read() returns 0: a fault in it"
-            )),
+            advice(format!("{process} must call close() when read() returns 0: a fault in it")),
             restart,
         ],
         effects: Vec::new(),
@@ -205,21 +179,16 @@ mod tests {
     fn leaking(count: Gauge) -> Evidence {
         let mut evidence = healthy();
         process(&mut evidence, 7, "python3");
-        evidence
-            .sockets
-            .as_mut()
-            .unwrap()
-            .close_wait
-            .push(CloseWait {
-                pid: Some(7),
-                count,
-                fell: false,
-                stayed: count.first,
-                left: 0,
-                oldest_ms: Some(8_000),
-                local_port: Some(8080),
-                remote: Some(end("198.18.0.9:4000")),
-            });
+        evidence.sockets.as_mut().unwrap().close_wait.push(CloseWait {
+            pid: Some(7),
+            count,
+            fell: false,
+            stayed: count.first,
+            left: 0,
+            oldest_ms: Some(8_000),
+            local_port: Some(8080),
+            remote: Some(end("198.18.0.9:4000")),
+        });
         evidence
     }
 
@@ -232,12 +201,7 @@ mod tests {
         let finding = &found(rule(&leaking(gauge(10, 60))))[0];
         assert_eq!(finding.subject.processes[0].name, "python3");
         assert_eq!(finding.impact.amount, 60.0);
-        assert!(
-            finding
-                .impact
-                .text
-                .contains("50 more in the window; its files last for 195 s")
-        );
+        assert!(finding.impact.text.contains("50 more in the window; its files last for 195 s"));
         assert_eq!(finding.remedies[0].reaches, Reach::Elsewhere);
     }
 

@@ -87,11 +87,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let grown = |statistic| conntrack.growth(statistic).unwrap_or(0);
     let (dropped, evicted) = (grown("drop"), grown("early_drop"));
     let full = conntrack.max > 0 && conntrack.count.max as f64 >= FULL * conntrack.max as f64;
-    let size = format!(
-        "{} of {}",
-        number(conntrack.count.max),
-        number(conntrack.max)
-    );
+    let size = format!("{} of {}", number(conntrack.count.max), number(conntrack.max));
     if full && (dropped > 0 || evicted > 0 || line(evidence).is_some()) {
         return Verdict::Found(vec![finding(evidence, conntrack, dropped, evicted)]);
     }
@@ -118,15 +114,9 @@ fn finding(evidence: &Evidence, conntrack: &Conntrack, dropped: u64, evicted: u6
     let opened = conntrack.growth("insert").unwrap_or(0);
     let only_evicted = dropped == 0 && line(evidence).is_none();
     let impact = if dropped > 0 {
-        format!(
-            "{} dropped: connections open late or never",
-            count(dropped, "packet")
-        )
+        format!("{} dropped: connections open late or never", count(dropped, "packet"))
     } else if only_evicted {
-        format!(
-            "{} evicted to make room for new ones",
-            count(evicted, "unanswered connection")
-        )
+        format!("{} evicted to make room for new ones", count(evicted, "unanswered connection"))
     } else {
         "packets were dropped: connections open late or never".to_string()
     };
@@ -143,23 +133,14 @@ fn finding(evidence: &Evidence, conntrack: &Conntrack, dropped: u64, evicted: u6
                     number(conntrack.count.mean.round() as u64)
                 ),
             )
-            .over(
-                evidence,
-                "nf_conntrack_count, most",
-                conntrack.count.max as f64,
-                "entries",
-            )
+            .over(evidence, "nf_conntrack_count, most", conntrack.count.max as f64, "entries")
             .at_once("nf_conntrack_max", conntrack.max as f64, "entries"),
         );
     }
     proofs.extend(who(conntrack));
     let mut said = Vec::new();
     if conntrack.statistics.is_some() {
-        said.push(format!(
-            "drop +{}, early_drop +{}",
-            number(dropped),
-            number(evicted)
-        ));
+        said.push(format!("drop +{}, early_drop +{}", number(dropped), number(evicted)));
     }
     if let Some(line) = line(evidence) {
         said.push(format!("kernel log: {}", line.text));
@@ -175,11 +156,7 @@ fn finding(evidence: &Evidence, conntrack: &Conntrack, dropped: u64, evicted: u6
     Finding {
         cause: "conntrack-table-full".to_string(),
         title: "The connection-tracking table is full: new connections are dropped".to_string(),
-        severity: if only_evicted {
-            Severity::Warning
-        } else {
-            Severity::Critical
-        },
+        severity: if only_evicted { Severity::Warning } else { Severity::Critical },
         subject: subject(
             SubjectKind::Host,
             "this host's connection-tracking table",
@@ -227,15 +204,10 @@ fn who(conntrack: &Conntrack) -> Vec<Proof> {
         Some(proof)
     };
     let top = |tops: &'_ [Top]| -> Vec<(String, u64)> {
-        tops.iter()
-            .map(|top| (top.key.clone(), top.count))
-            .collect()
+        tops.iter().map(|top| (top.key.clone(), top.count)).collect()
     };
-    let mut states: Vec<(String, u64)> = table
-        .by_state
-        .iter()
-        .map(|(state, n)| (state.clone(), *n))
-        .collect();
+    let mut states: Vec<(String, u64)> =
+        table.by_state.iter().map(|(state, n)| (state.clone(), *n)).collect();
     states.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     [
         listed("from", top(&table.top_sources)),
@@ -250,9 +222,8 @@ fn who(conntrack: &Conntrack) -> Vec<Proof> {
 fn remedies(evidence: &Evidence, conntrack: &Conntrack) -> Vec<Remedy> {
     let wanted = conntrack.max.saturating_mul(4).max(LEAST);
     let buckets = wanted;
-    let memory = wanted
-        .saturating_mul(ENTRY_BYTES)
-        .saturating_add(buckets.saturating_mul(BUCKET_BYTES));
+    let memory =
+        wanted.saturating_mul(ENTRY_BYTES).saturating_add(buckets.saturating_mul(BUCKET_BYTES));
     let mut max = sysctl(
         evidence,
         "net.netfilter.nf_conntrack_max",
@@ -273,9 +244,7 @@ fn remedies(evidence: &Evidence, conntrack: &Conntrack) -> Vec<Remedy> {
             &buckets.to_string(),
             Reach::Everything,
         );
-        hash.command = Some(format!(
-            "sysctl -w net.netfilter.nf_conntrack_buckets={buckets}"
-        ));
+        hash.command = Some(format!("sysctl -w net.netfilter.nf_conntrack_buckets={buckets}"));
         all.push(hash);
     }
     if let Some(table) = &conntrack.table {
@@ -292,9 +261,7 @@ fn remedies(evidence: &Evidence, conntrack: &Conntrack) -> Vec<Remedy> {
             all.push(shorter);
         }
     }
-    all.push(advice(
-        "do not track what needs no translation: -t raw -j CT --notrack",
-    ));
+    all.push(advice("do not track what needs no translation: -t raw -j CT --notrack"));
     all
 }
 
@@ -319,11 +286,7 @@ mod tests {
             table: Some(ConntrackTable {
                 entries: count,
                 by_state: BTreeMap::from([("TIME_WAIT".into(), 900), ("SYN_SENT".into(), 90)]),
-                top_sources: vec![Top {
-                    key: "198.18.0.2".into(),
-                    count: 980,
-                    error: 0,
-                }],
+                top_sources: vec![Top { key: "198.18.0.2".into(), count: 980, error: 0 }],
                 ..ConntrackTable::default()
             }),
         });
@@ -333,43 +296,19 @@ mod tests {
     fn logged(evidence: &mut Evidence) {
         let text = "nf_conntrack: nf_conntrack: table full, dropping packet".to_string();
         let log = evidence.kernel_log.get_or_insert_default();
-        log.network.push(KernelLine {
-            at_ms: 5,
-            priority: 4,
-            text,
-        });
+        log.network.push(KernelLine { at_ms: 5, priority: 4, text });
     }
 
     #[test]
     fn fires_with_source_states_and_memory() {
         let finding = &found(rule(&tracking(1_000, &[("drop", 420), ("insert", 580)])))[0];
         assert_eq!(finding.severity, Severity::Critical);
-        assert_eq!(
-            (finding.impact.amount, finding.impact.share),
-            (420.0, Some(0.42))
-        );
+        assert_eq!((finding.impact.amount, finding.impact.share), (420.0, Some(0.42)));
         let text: Vec<&str> = finding.evidence.iter().map(|p| p.text.as_str()).collect();
-        assert!(
-            text.iter().any(|t| t.contains("198.18.0.2 980 (98 %)")),
-            "{text:?}"
-        );
-        assert!(
-            text.iter().any(|t| t.contains("TIME_WAIT 900 (90 %)")),
-            "{text:?}"
-        );
-        assert!(
-            finding.remedies[0]
-                .note
-                .as_deref()
-                .unwrap()
-                .contains("82 MiB")
-        );
-        assert!(
-            finding
-                .remedies
-                .iter()
-                .any(|r| r.text.contains("time_wait=30"))
-        );
+        assert!(text.iter().any(|t| t.contains("198.18.0.2 980 (98 %)")), "{text:?}");
+        assert!(text.iter().any(|t| t.contains("TIME_WAIT 900 (90 %)")), "{text:?}");
+        assert!(finding.remedies[0].note.as_deref().unwrap().contains("82 MiB"));
+        assert!(finding.remedies.iter().any(|r| r.text.contains("time_wait=30")));
     }
 
     #[test]
@@ -389,10 +328,7 @@ mod tests {
 
     #[test]
     fn stays_quiet_when_full_and_nothing_was_refused_or_refused_and_not_full() {
-        for evidence in [
-            tracking(1_000, &[("drop", 0)]),
-            tracking(10, &[("drop", 9)]),
-        ] {
+        for evidence in [tracking(1_000, &[("drop", 0)]), tracking(10, &[("drop", 9)])] {
             assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         }
         assert!(matches!(rule(&healthy()), Verdict::RuledOut(_)));

@@ -70,11 +70,7 @@ const RANGE: &str = "net.ipv4.ip_local_port_range";
 const REUSE: &str = "net.ipv4.tcp_tw_reuse";
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let uses = evidence
-        .sockets
-        .as_ref()
-        .map(|s| &s.port_use[..])
-        .unwrap_or_default();
+    let uses = evidence.sockets.as_ref().map(|s| &s.port_use[..]).unwrap_or_default();
     let mut findings = Vec::new();
     let mut explained: Vec<&PortUse> = Vec::new();
     for (log, complaint) in complaints(evidence) {
@@ -82,9 +78,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         explained.extend(towards);
         findings.push(finding(evidence, towards, Some((log, complaint))));
     }
-    let full = uses
-        .iter()
-        .filter(|use_| is_full(evidence, use_) && has_turnover(use_));
+    let full = uses.iter().filter(|use_| is_full(evidence, use_) && has_turnover(use_));
     for use_ in full {
         let known = |other: &&PortUse| other.remote == use_.remote;
         if !explained.iter().any(known) {
@@ -165,10 +159,7 @@ fn finding(
     let failed = complaint.map(|(log, complaint)| {
         // A log that was not read whole stands for all that was written.
         let scale = share(log.bytes_written as f64, log.bytes_read as f64).max(1.0);
-        (
-            (complaint.count as f64 * scale).round() as u64,
-            log.bytes_read < log.bytes_written,
-        )
+        ((complaint.count as f64 * scale).round() as u64, log.bytes_read < log.bytes_written)
     });
     let impact = match failed {
         Some((failed, sampled)) => format!(
@@ -200,11 +191,7 @@ fn finding(
     Finding {
         cause: "ephemeral-ports-exhausted".to_string(),
         title: title(&process, &destination),
-        severity: if failed.is_some() {
-            Severity::Critical
-        } else {
-            Severity::Warning
-        },
+        severity: if failed.is_some() { Severity::Critical } else { Severity::Warning },
         subject: subject(
             SubjectKind::Destination,
             destination,
@@ -222,10 +209,7 @@ fn finding(
         },
         evidence: proofs,
         checks: vec![
-            command(
-                evidence,
-                "sysctl net.ipv4.ip_local_port_range net.ipv4.tcp_tw_reuse",
-            ),
+            command(evidence, "sysctl net.ipv4.ip_local_port_range net.ipv4.tcp_tw_reuse"),
             command(
                 evidence,
                 &match use_ {
@@ -252,36 +236,19 @@ fn title(process: &str, destination: &str) -> String {
 fn configured(evidence: &Evidence, use_: &PortUse) -> Vec<u32> {
     let end = use_.remote.to_string();
     let names = |setting: &model::Setting| {
-        matches!(
-            setting.name.as_str(),
-            "fastcgi_pass" | "proxy_pass" | "server"
-        ) && setting.value.contains(&end)
+        matches!(setting.name.as_str(), "fastcgi_pass" | "proxy_pass" | "server")
+            && setting.value.contains(&end)
     };
     let all = evidence.processes.as_deref().unwrap_or_default().iter();
-    all.filter(|p| {
-        p.application
-            .as_ref()
-            .is_some_and(|a| a.settings.iter().any(names))
-    })
-    .map(|p| p.pid)
-    .collect()
+    all.filter(|p| p.application.as_ref().is_some_and(|a| a.settings.iter().any(names)))
+        .map(|p| p.pid)
+        .collect()
 }
 
 fn ports(evidence: &Evidence, use_: &PortUse) -> Proof {
-    let range = evidence
-        .sysctl(RANGE)
-        .unwrap_or("unknown")
-        .split_whitespace()
-        .collect::<Vec<_>>();
-    let reserved = evidence
-        .sysctl("net.ipv4.ip_local_reserved_ports")
-        .unwrap_or_default()
-        .trim();
-    let less = if reserved.is_empty() {
-        String::new()
-    } else {
-        format!(" less {reserved}")
-    };
+    let range = evidence.sysctl(RANGE).unwrap_or("unknown").split_whitespace().collect::<Vec<_>>();
+    let reserved = evidence.sysctl("net.ipv4.ip_local_reserved_ports").unwrap_or_default().trim();
+    let less = if reserved.is_empty() { String::new() } else { format!(" less {reserved}") };
     proof(
         Source::Sockets,
         "ports",
@@ -295,18 +262,8 @@ fn ports(evidence: &Evidence, use_: &PortUse) -> Proof {
             range.join(" "),
         ),
     )
-    .over(
-        evidence,
-        "ports in use, most",
-        use_.in_use.max as f64,
-        "ports",
-    )
-    .over(
-        evidence,
-        "ports in TIME_WAIT, most",
-        use_.time_wait.max as f64,
-        "ports",
-    )
+    .over(evidence, "ports in use, most", use_.in_use.max as f64, "ports")
+    .over(evidence, "ports in TIME_WAIT, most", use_.time_wait.max as f64, "ports")
     .over(evidence, "new sockets", use_.new_sockets as f64, "sockets")
     .at_once("ports available", f64::from(use_.available), "ports")
 }
@@ -334,29 +291,15 @@ fn remedies(evidence: &Evidence, use_: Option<&PortUse>, pids: &[u32]) -> Vec<Re
             own.find(|s| s.value.contains(&end) || !s.value.contains('.'))
         });
         let place = pass.map(apps::place);
-        let at = place
-            .as_ref()
-            .map(|place| format!("{place}  "))
-            .unwrap_or_default();
+        let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
         let fastcgi = pass.is_none_or(|setting| setting.name == "fastcgi_pass");
-        let (setting, value) = if fastcgi {
-            ("fastcgi_keep_conn", "on")
-        } else {
-            ("proxy_http_version", "1.1")
-        };
-        let mut keep = config(
-            "nginx",
-            place,
-            setting,
-            value,
-            format!("{at}{setting} {value};"),
-        );
+        let (setting, value) =
+            if fastcgi { ("fastcgi_keep_conn", "on") } else { ("proxy_http_version", "1.1") };
+        let mut keep = config("nginx", place, setting, value, format!("{at}{setting} {value};"));
         keep.note = Some("and keepalive 32; in an upstream block for it".to_string());
         all.push(keep);
     } else {
-        all.push(advice(
-            "keep connections open and use them again (a pool, HTTP keep-alive)",
-        ));
+        all.push(advice("keep connections open and use them again (a pool, HTTP keep-alive)"));
     }
     let mut range = sysctl(evidence, RANGE, "1024 65535", Reach::NewConnections);
     range.note = Some("put ports that services listen on into ip_local_reserved_ports".into());
@@ -395,69 +338,33 @@ mod tests {
     fn fires_when_the_range_is_full_and_connections_come_and_go() {
         let finding = &found(rule(&upstream(50, 50)))[0];
         assert_eq!(finding.severity, Severity::Warning);
-        assert_eq!(
-            finding.title,
-            "nginx finds no free local port towards 127.0.0.1:9000"
-        );
-        assert_eq!(
-            finding.subject.remote,
-            Some("127.0.0.1:9000".parse().unwrap())
-        );
+        assert_eq!(finding.title, "nginx finds no free local port towards 127.0.0.1:9000");
+        assert_eq!(finding.subject.remote, Some("127.0.0.1:9000".parse().unwrap()));
         assert!(finding.evidence[0].text.contains("50 of 50 in use"));
-        assert!(
-            finding.evidence[1]
-                .text
-                .starts_with("tcp_tw_reuse 0: a port is taken")
-        );
-        assert!(
-            finding.remedies[0]
-                .text
-                .contains("nginx.conf:12  fastcgi_keep_conn on;")
-        );
+        assert!(finding.evidence[1].text.starts_with("tcp_tw_reuse 0: a port is taken"));
+        assert!(finding.remedies[0].text.contains("nginx.conf:12  fastcgi_keep_conn on;"));
         let command = finding.remedies[1].command.as_deref().unwrap();
-        assert_eq!(
-            command,
-            "sysctl -w net.ipv4.ip_local_port_range='1024 65535'"
-        );
+        assert_eq!(command, "sysctl -w net.ipv4.ip_local_port_range='1024 65535'");
     }
 
     #[test]
     fn fires_once_for_what_the_log_says_and_counts_it() {
         let mut evidence = upstream(50, 50);
         let meaning = Meaning::AddressNotAvailable;
-        complaint(
-            &mut evidence,
-            "nginx",
-            meaning,
-            Some("127.0.0.1:9000"),
-            812,
-            &[7],
-        );
+        complaint(&mut evidence, "nginx", meaning, Some("127.0.0.1:9000"), 812, &[7]);
         evidence.logs.as_mut().unwrap()[0].bytes_written *= 2;
         let findings = found(rule(&evidence));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Critical);
         assert_eq!(findings[0].impact.amount, 1_624.0);
-        assert!(
-            findings[0]
-                .impact
-                .text
-                .starts_with("about 1,624 connections")
-        );
+        assert!(findings[0].impact.text.starts_with("about 1,624 connections"));
     }
 
     #[test]
     fn fires_by_the_log_alone() {
         let mut evidence = healthy();
         let meaning = Meaning::AddressNotAvailable;
-        complaint(
-            &mut evidence,
-            "nginx",
-            meaning,
-            Some("198.18.0.9:80"),
-            2,
-            &[],
-        );
+        complaint(&mut evidence, "nginx", meaning, Some("198.18.0.9:80"), 2, &[]);
         assert_eq!(found(rule(&evidence))[0].subject.name, "198.18.0.9:80");
     }
 
@@ -466,9 +373,7 @@ mod tests {
         let mut evidence = upstream(50, 50);
         evidence.sockets.as_mut().unwrap().port_use[0].time_wait = gauge(0, 0);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
-        let Verdict::RuledOut(because) = rule(&upstream(50, 28_232)) else {
-            panic!()
-        };
+        let Verdict::RuledOut(because) = rule(&upstream(50, 28_232)) else { panic!() };
         assert_eq!(because, "ports (50 of 28,232 towards 127.0.0.1:9000)");
     }
 
@@ -488,9 +393,7 @@ mod tests {
     fn undecided_without_sockets() {
         let mut evidence = upstream(50, 50);
         lose(&mut evidence, Source::Sockets);
-        let verdict = crate::cause("ephemeral-ports-exhausted")
-            .unwrap()
-            .judge(&evidence);
+        let verdict = crate::cause("ephemeral-ports-exhausted").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 

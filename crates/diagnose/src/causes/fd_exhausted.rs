@@ -76,17 +76,11 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         if who.is_empty() {
             who = writers().collect();
         }
-        findings.push(of_processes(
-            evidence,
-            &who,
-            &log.application,
-            Some((&log.path, complaint)),
-        ));
+        findings.push(of_processes(evidence, &who, &log.application, Some((&log.path, complaint))));
     }
     for process in all.iter().filter(|p| at_limit(p)) {
-        let told = findings
-            .iter()
-            .any(|f| f.subject.processes.iter().any(|p| p.pid == process.pid));
+        let told =
+            findings.iter().any(|f| f.subject.processes.iter().any(|p| p.pid == process.pid));
         if !told && waiting(evidence, process).is_some() {
             findings.push(of_processes(evidence, &[process], &process.name, None));
         }
@@ -119,29 +113,17 @@ fn waiting<'a>(evidence: &'a Evidence, process: &Process) -> Option<&'a Listener
 
 /// Open files of the host and their limit.
 fn host(evidence: &Evidence) -> Option<(u64, u64)> {
-    let open = evidence
-        .sysctl("fs.file-nr")?
-        .split_ascii_whitespace()
-        .next()?
-        .parse()
-        .ok()?;
+    let open = evidence.sysctl("fs.file-nr")?.split_ascii_whitespace().next()?.parse().ok()?;
     Some((open, evidence.sysctl_number("fs.file-max")?))
 }
 
 fn fullest(all: &[Process]) -> String {
-    let known = all
-        .iter()
-        .filter_map(|p| Some((p, p.open_files?.max, p.open_files_limit?)));
+    let known = all.iter().filter_map(|p| Some((p, p.open_files?.max, p.open_files_limit?)));
     match known.max_by(|a, b| {
         (a.1 as f64 / a.2.max(1) as f64).total_cmp(&(b.1 as f64 / b.2.max(1) as f64))
     }) {
         Some((p, open, limit)) => {
-            format!(
-                "open files ({}: {} of {})",
-                p.name,
-                number(open),
-                number(limit)
-            )
+            format!("open files ({}: {} of {})", p.name, number(open), number(limit))
         }
         None => "open files".to_string(),
     }
@@ -153,10 +135,7 @@ fn of_processes(
     application: &str,
     complaint: Option<(&str, &Complaint)>,
 ) -> Finding {
-    let fullest = who
-        .iter()
-        .copied()
-        .max_by_key(|p| p.open_files.map_or(0, |open| open.max));
+    let fullest = who.iter().copied().max_by_key(|p| p.open_files.map_or(0, |open| open.max));
     let limit = fullest.and_then(|p| p.open_files_limit);
     let name = fullest.map_or(application, |p| p.name.as_str()).to_string();
     let mut proofs = Vec::new();
@@ -204,12 +183,7 @@ fn of_processes(
                     listener.local
                 ),
             )
-            .over(
-                evidence,
-                "accept queue, mean",
-                listener.queue.mean,
-                "connections",
-            ),
+            .over(evidence, "accept queue, mean", listener.queue.mean, "connections"),
         );
     }
     let failures = complaint.map_or(0, |(_, complaint)| complaint.count);
@@ -233,12 +207,7 @@ fn of_processes(
             name.clone(),
             queue.map(|listener| listener.local),
             None,
-            who.iter()
-                .map(|p| ProcessName {
-                    name: p.name.clone(),
-                    pid: p.pid,
-                })
-                .collect(),
+            who.iter().map(|p| ProcessName { name: p.name.clone(), pid: p.pid }).collect(),
         ),
         impact: Impact {
             text: impact,
@@ -267,16 +236,10 @@ fn remedies(
     limit: Option<u64>,
 ) -> Vec<Remedy> {
     let most = evidence.sysctl_number("fs.nr_open").unwrap_or(u64::MAX);
-    let wanted = limit
-        .unwrap_or(0)
-        .saturating_mul(TIMES)
-        .max(LEAST)
-        .min(most);
+    let wanted = limit.unwrap_or(0).saturating_mul(TIMES).max(LEAST).min(most);
     let mut all = Vec::new();
     if let Some(pid) = pid {
-        let mut running = advice(format!(
-            "raise the limit of the running process to {wanted}"
-        ));
+        let mut running = advice(format!("raise the limit of the running process to {wanted}"));
         running.command = Some(format!("prlimit --pid {pid} --nofile={wanted}:{wanted}"));
         running.needs_root = true;
         running.reaches = Reach::Everything;
@@ -285,30 +248,13 @@ fn remedies(
     }
     let pids: Vec<u32> = who.iter().map(|p| p.pid).collect();
     let (setting, value) = match application {
-        "nginx" => (
-            "worker_rlimit_nofile",
-            format!("worker_rlimit_nofile {wanted};"),
-        ),
+        "nginx" => ("worker_rlimit_nofile", format!("worker_rlimit_nofile {wanted};")),
         "php-fpm" => ("rlimit_files", format!("rlimit_files = {wanted}")),
-        _ => (
-            "LimitNOFILE",
-            format!("LimitNOFILE={wanted} in its systemd unit"),
-        ),
+        _ => ("LimitNOFILE", format!("LimitNOFILE={wanted} in its systemd unit")),
     };
-    let place = apps::settings(evidence, &pids, setting)
-        .next()
-        .map(apps::place);
-    let at = place
-        .as_ref()
-        .map(|place| format!("{place}  "))
-        .unwrap_or_default();
-    all.push(config(
-        application,
-        place,
-        setting,
-        &wanted.to_string(),
-        format!("{at}{value}"),
-    ));
+    let place = apps::settings(evidence, &pids, setting).next().map(apps::place);
+    let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
+    all.push(config(application, place, setting, &wanted.to_string(), format!("{at}{value}")));
     all
 }
 
@@ -317,19 +263,9 @@ fn of_host(evidence: &Evidence, open: u64, max: u64) -> Finding {
         cause: "fd-exhausted".to_string(),
         title: "The host has no file descriptor left: every process fails to open".to_string(),
         severity: Severity::Critical,
-        subject: subject(
-            SubjectKind::Host,
-            "this host's open files",
-            None,
-            None,
-            Vec::new(),
-        ),
+        subject: subject(SubjectKind::Host, "this host's open files", None, None, Vec::new()),
         impact: Impact {
-            text: format!(
-                "{} of {} files are open on this host",
-                number(open),
-                number(max)
-            ),
+            text: format!("{} of {} files are open on this host", number(open), number(max)),
             unit: ImpactUnit::ConnectionsLost,
             amount: open as f64,
             share: None,
@@ -381,14 +317,7 @@ mod tests {
     #[test]
     fn fires_once_for_what_the_log_says_too() {
         let mut evidence = full();
-        complaint(
-            &mut evidence,
-            "nginx",
-            Meaning::TooManyOpenFiles,
-            None,
-            42,
-            &[6, 7],
-        );
+        complaint(&mut evidence, "nginx", Meaning::TooManyOpenFiles, None, 42, &[6, 7]);
         let findings = found(rule(&evidence));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].impact.amount, 200.0);
@@ -415,14 +344,7 @@ mod tests {
         lose(&mut evidence, Source::Processes);
         let judge = |evidence: &Evidence| crate::cause("fd-exhausted").unwrap().judge(evidence);
         assert!(matches!(judge(&evidence), Verdict::Undecided { .. }));
-        complaint(
-            &mut evidence,
-            "nginx",
-            Meaning::TooManyOpenFiles,
-            None,
-            42,
-            &[7],
-        );
+        complaint(&mut evidence, "nginx", Meaning::TooManyOpenFiles, None, 42, &[7]);
         assert!(matches!(judge(&evidence), Verdict::Found(_)));
     }
 

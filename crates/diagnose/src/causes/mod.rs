@@ -112,35 +112,20 @@ mod tests {
     fn every_page_has_its_sections() {
         for cause in TABLE {
             let page = page(cause.id).unwrap();
-            assert!(
-                page.starts_with(&format!("# {}\n", cause.id)),
-                "{}: its title",
-                cause.id
-            );
+            assert!(page.starts_with(&format!("# {}\n", cause.id)), "{}: its title", cause.id);
             let mut rest = page.as_str();
             for section in SECTIONS {
                 let at = rest.find(&format!("\n{section}\n"));
                 let at = at.unwrap_or_else(|| panic!("{}: no {section}, or not here", cause.id));
                 rest = &rest[at + 1..];
-                let body = rest[section.len()..]
-                    .split("\n## ")
-                    .next()
-                    .unwrap_or_default();
-                assert!(
-                    body.trim().len() > 40,
-                    "{}: {section} says too little",
-                    cause.id
-                );
+                let body = rest[section.len()..].split("\n## ").next().unwrap_or_default();
+                assert!(body.trim().len() > 40, "{}: {section} says too little", cause.id);
                 if section == "## Check by hand" {
                     assert!(body.contains("```"), "{}: no command to paste", cause.id);
                 }
             }
             for line in page.lines() {
-                assert!(
-                    line.chars().count() <= 80,
-                    "{}: wider than 80: {line}",
-                    cause.id
-                );
+                assert!(line.chars().count() <= 80, "{}: wider than 80: {line}", cause.id);
             }
         }
     }
@@ -150,28 +135,15 @@ mod tests {
         for (index, cause) in TABLE.iter().enumerate() {
             let kebab = |c: char| c.is_ascii_lowercase() || c == '-';
             assert!(cause.id.chars().all(kebab), "{}", cause.id);
-            assert!(
-                TABLE[..index].iter().all(|other| other.id != cause.id),
-                "{} twice",
-                cause.id
-            );
+            assert!(TABLE[..index].iter().all(|other| other.id != cause.id), "{} twice", cause.id);
             let file = format!(
                 "{}/src/causes/{}.rs",
                 env!("CARGO_MANIFEST_DIR"),
                 cause.id.replace('-', "_")
             );
-            assert_eq!(
-                std::fs::read_to_string(file).unwrap(),
-                cause.source,
-                "{}",
-                cause.id
-            );
+            assert_eq!(std::fs::read_to_string(file).unwrap(), cause.source, "{}", cause.id);
             assert!(!cause.needs.is_empty(), "{} needs nothing", cause.id);
-            assert!(
-                cause.title.chars().count() <= 60,
-                "{}: title too long",
-                cause.id
-            );
+            assert!(cause.title.chars().count() <= 60, "{}: title too long", cause.id);
         }
     }
 
@@ -191,10 +163,7 @@ mod tests {
         assert_eq!(report.undecided, []);
         assert_eq!(report.ruled_out.len(), TABLE.len());
         for out in &report.ruled_out {
-            assert!(
-                !out.because.is_empty() && out.because.chars().count() <= 60,
-                "{out:?}"
-            );
+            assert!(!out.because.is_empty() && out.because.chars().count() <= 60, "{out:?}");
         }
     }
 

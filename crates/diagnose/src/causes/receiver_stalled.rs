@@ -63,11 +63,7 @@ const LOOKS: u32 = 2;
 const APART_MS: u64 = 1_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let all = evidence
-        .sockets
-        .as_ref()
-        .map(|s| &s.sockets[..])
-        .unwrap_or_default();
+    let all = evidence.sockets.as_ref().map(|s| &s.sockets[..]).unwrap_or_default();
     let stalled: Vec<&Socket> = all.iter().filter(|socket| stands_still(socket)).collect();
     let readers: Vec<&Socket> = stalled.iter().copied().filter(|s| is_reader(s)).collect();
     let here: HashSet<(SocketAddr, SocketAddr)> =
@@ -86,10 +82,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         findings.push(of_senders(evidence, &group));
     }
     Verdict::of(findings, || {
-        format!(
-            "stalled readers (none of {})",
-            count(all.len() as u64, "connection")
-        )
+        format!("stalled readers (none of {})", count(all.len() as u64, "connection"))
     })
 }
 
@@ -118,14 +111,10 @@ fn is_reader(socket: &Socket) -> bool {
     let closed = socket.tcp.as_deref().is_some_and(
         |tcp| matches!((tcp.rcv_wnd, tcp.rcv_mss), (Some(window), Some(mss)) if window < mss),
     );
-    let full = socket
-        .receive_fill()
-        .is_some_and(|fill| fill >= 15.0 / 16.0);
+    let full = socket.receive_fill().is_some_and(|fill| fill >= 15.0 / 16.0);
     socket.receive_queue_bytes > 0
         && (closed || full)
-        && socket
-            .first
-            .is_some_and(|first| first.receive_queue_bytes > 0)
+        && socket.first.is_some_and(|first| first.receive_queue_bytes > 0)
 }
 
 /// Data waits for a window that is closed.
@@ -145,10 +134,7 @@ fn by_process<'a>(sockets: &[&'a Socket], port: impl Fn(&Socket) -> u16) -> Vec<
         let same = |known: &&Socket| {
             known.pid == socket.pid && (known.pid.is_some() || port(known) == port(socket))
         };
-        match groups
-            .iter_mut()
-            .find(|group| group.first().is_some_and(same))
-        {
+        match groups.iter_mut().find(|group| group.first().is_some_and(same)) {
             Some(group) => group.push(socket),
             None => groups.push(vec![socket]),
         }
@@ -158,19 +144,13 @@ fn by_process<'a>(sockets: &[&'a Socket], port: impl Fn(&Socket) -> u16) -> Vec<
 
 fn holder(evidence: &Evidence, socket: &Socket) -> Option<ProcessName> {
     let process = evidence.process(socket.pid?)?;
-    Some(ProcessName {
-        name: process.name.clone(),
-        pid: process.pid,
-    })
+    Some(ProcessName { name: process.name.clone(), pid: process.pid })
 }
 
 /// The end that most of them share, for the subject.
 fn shared(group: &[&Socket], end: impl Fn(&Socket) -> SocketAddr) -> Option<SocketAddr> {
     let first = end(group.first()?);
-    group
-        .iter()
-        .all(|socket| end(socket) == first)
-        .then_some(first)
+    group.iter().all(|socket| end(socket) == first).then_some(first)
 }
 
 fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding {
@@ -178,11 +158,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
     let process = name(&who).unwrap_or("a process").to_string();
     let bytes: u64 = group.iter().map(|s| u64::from(s.receive_queue_bytes)).sum();
     let example = group[0];
-    let silent = example
-        .tcp
-        .as_deref()
-        .and_then(|tcp| tcp.last_data_recv_ms)
-        .unwrap_or(0);
+    let silent = example.tcp.as_deref().and_then(|tcp| tcp.last_data_recv_ms).unwrap_or(0);
     let mut proofs = vec![stalled_proof(
         evidence,
         group,
@@ -204,9 +180,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
     proofs.extend(what_it_does(evidence.process(group[0].pid.unwrap_or(0))));
     let mut effects = Vec::new();
     for reader in group {
-        let sender = all
-            .iter()
-            .find(|s| (s.local, s.remote) == (reader.remote, reader.local));
+        let sender = all.iter().find(|s| (s.local, s.remote) == (reader.remote, reader.local));
         if let Some(sender) = sender.filter(|s| s.send_queue_bytes > 0) {
             let who = holder(evidence, sender);
             let who = who.map_or_else(
@@ -214,10 +188,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
                 |p| format!("{} (pid {})", p.name, p.pid),
             );
             let waits = bytes_words(u64::from(sender.send_queue_bytes));
-            effects.push(Effect {
-                cause: None,
-                text: format!("{who} waits with {waits} to send"),
-            });
+            effects.push(Effect { cause: None, text: format!("{who} waits with {waits} to send") });
         }
     }
     effects.truncate(3);
@@ -264,11 +235,7 @@ fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Finding {
     let example = group[0];
     let remote = shared(group, |s| s.remote);
     let far = remote.map_or_else(|| example.remote.ip().to_string(), |r| r.to_string());
-    let probes = example
-        .tcp
-        .as_deref()
-        .and_then(|tcp| tcp.probes)
-        .unwrap_or(example.timer.tries);
+    let probes = example.tcp.as_deref().and_then(|tcp| tcp.probes).unwrap_or(example.timer.tries);
     Finding {
         cause: "receiver-stalled".to_string(),
         title: title(&far, &process),
@@ -304,48 +271,25 @@ fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Finding {
                 looks(example),
             ),
         )],
-        checks: vec![command(
-            evidence,
-            &format!("ss -tnomp 'dport = :{}'", example.remote.port()),
-        )],
-        remedies: vec![advice(format!(
-            "the process at {far} must read; run netwhy there"
-        ))],
+        checks: vec![command(evidence, &format!("ss -tnomp 'dport = :{}'", example.remote.port()))],
+        remedies: vec![advice(format!("the process at {far} must read; run netwhy there"))],
         effects: Vec::new(),
     }
 }
 
 fn title(far: &str, process: &str) -> String {
     let title = format!("The reader at {far} does not read what {process} sends");
-    if title.chars().count() <= 72 {
-        title
-    } else {
-        "A remote reader does not read".to_string()
-    }
+    if title.chars().count() <= 72 { title } else { "A remote reader does not read".to_string() }
 }
 
 fn stalled_proof(evidence: &Evidence, group: &[&Socket], label: &str, text: String) -> Proof {
     let first = group[0].first.unwrap_or_default();
     proof(Source::Sockets, label, text)
-        .over(
-            evidence,
-            "connections stalled",
-            group.len() as f64,
-            "connections",
-        )
-        .over(
-            evidence,
-            "looks stalled",
-            f64::from(first.looks_stalled),
-            "looks",
-        )
+        .over(evidence, "connections stalled", group.len() as f64, "connections")
+        .over(evidence, "looks stalled", f64::from(first.looks_stalled), "looks")
         .over(evidence, "looks", f64::from(first.looks), "looks")
         .at_once("unread", f64::from(group[0].receive_queue_bytes), "bytes")
-        .at_once(
-            "waiting to be sent",
-            f64::from(group[0].send_queue_bytes),
-            "bytes",
-        )
+        .at_once("waiting to be sent", f64::from(group[0].send_queue_bytes), "bytes")
 }
 
 fn looks(socket: &Socket) -> String {
@@ -354,11 +298,7 @@ fn looks(socket: &Socket) -> String {
 }
 
 fn bytes_words(bytes: u64) -> String {
-    if bytes < 10_240 {
-        count(bytes, "byte")
-    } else {
-        format!("{} KiB", number(bytes / 1024))
-    }
+    if bytes < 10_240 { count(bytes, "byte") } else { format!("{} KiB", number(bytes / 1024)) }
 }
 
 /// What the process did instead of reading.
@@ -372,11 +312,7 @@ fn what_it_does(process: Option<&Process>) -> Option<Proof> {
         'T' | 't' => "is stopped (state T)",
         _ => "is in another state",
     };
-    Some(proof(
-        Source::Processes,
-        "why",
-        format!("{} (pid {}) {words}", process.name, process.pid),
-    ))
+    Some(proof(Source::Processes, "why", format!("{} (pid {}) {words}", process.name, process.pid)))
 }
 
 #[cfg(test)]
@@ -404,10 +340,7 @@ mod tests {
         let sender = socket(evidence, "198.18.0.2:40000", "198.18.0.1:8080", Some(8));
         sender.send_queue_bytes = 900_000;
         sender.timer.kind = TimerKind::Persist;
-        sender.first = Some(Earlier {
-            looks_stalled: 3,
-            ..sender.first.unwrap()
-        });
+        sender.first = Some(Earlier { looks_stalled: 3, ..sender.first.unwrap() });
         sender
     }
 
@@ -424,14 +357,9 @@ mod tests {
         stalled_reader(&mut evidence);
         stalled_sender(&mut evidence);
         let findings = found(rule(&evidence));
-        let [finding] = &findings[..] else {
-            panic!("{findings:?}")
-        };
+        let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.subject.processes[0].name, "python3");
-        assert_eq!(
-            finding.effects[0].text,
-            "curl (pid 8) waits with 878 KiB to send"
-        );
+        assert_eq!(finding.effects[0].text, "curl (pid 8) waits with 878 KiB to send");
     }
 
     #[test]
@@ -440,10 +368,7 @@ mod tests {
         stalled_sender(&mut evidence);
         let finding = &found(rule(&evidence))[0];
         assert_eq!(finding.subject.name, "the reader at 198.18.0.1:8080");
-        assert_eq!(
-            finding.title,
-            "The reader at 198.18.0.1:8080 does not read what curl sends"
-        );
+        assert_eq!(finding.title, "The reader at 198.18.0.1:8080 does not read what curl sends");
     }
 
     #[test]
@@ -459,25 +384,13 @@ mod tests {
     #[test]
     fn stays_quiet_when_bytes_move_or_it_was_a_moment() {
         let mut evidence = host();
-        stalled_reader(&mut evidence)
-            .tcp
-            .as_mut()
-            .unwrap()
-            .bytes_received = Some(9_000);
+        stalled_reader(&mut evidence).tcp.as_mut().unwrap().bytes_received = Some(9_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let mut evidence = host();
-        stalled_reader(&mut evidence)
-            .first
-            .as_mut()
-            .unwrap()
-            .looks_stalled = 2;
+        stalled_reader(&mut evidence).first.as_mut().unwrap().looks_stalled = 2;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let mut evidence = host();
-        stalled_sender(&mut evidence)
-            .tcp
-            .as_mut()
-            .unwrap()
-            .bytes_acked = Some(9_000);
+        stalled_sender(&mut evidence).tcp.as_mut().unwrap().bytes_acked = Some(9_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 

@@ -77,10 +77,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let sent = growth("TcpExtSyncookiesSent").max(cookies);
     let back = growth("TcpExtSyncookiesRecv").min(sent);
     if dropped == 0 && share((sent - back) as f64, sent as f64) < LOST_COOKIES {
-        return Verdict::RuledOut(format!(
-            "SYN cookies ({} sent, they came back)",
-            number(sent)
-        ));
+        return Verdict::RuledOut(format!("SYN cookies ({} sent, they came back)", number(sent)));
     }
     let listener = fullest(evidence);
     if listener.is_none() && !evidence.focus.is_everything() {
@@ -92,15 +89,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 /// The listener whose half-open connections were nearest to their limit.
 fn fullest(evidence: &Evidence) -> Option<&Listener> {
     let fill = |l: &&Listener| {
-        l.half_open.map_or(0.0, |half| {
-            share(half.max as f64, f64::from(l.limit.max(1)))
-        })
+        l.half_open.map_or(0.0, |half| share(half.max as f64, f64::from(l.limit.max(1))))
     };
     let listeners = evidence.listeners.as_deref().unwrap_or_default();
-    listeners
-        .iter()
-        .max_by(|a, b| fill(a).total_cmp(&fill(b)))
-        .filter(|l| fill(l) >= NEAR)
+    listeners.iter().max_by(|a, b| fill(a).total_cmp(&fill(b))).filter(|l| fill(l) >= NEAR)
 }
 
 fn finding(
@@ -111,17 +103,11 @@ fn finding(
     back: u64,
 ) -> Finding {
     let opened = evidence.growth("TcpPassiveOpens").unwrap_or(0);
-    let who = listener
-        .map(|l| processes(evidence, &l.pids))
-        .unwrap_or_default();
+    let who = listener.map(|l| processes(evidence, &l.pids)).unwrap_or_default();
     let lost = dropped + (sent - back);
     let part = share(lost as f64, (lost + opened) as f64);
     let impact = if dropped > 0 {
-        format!(
-            "{} dropped beside {} opened",
-            count(dropped, "SYN"),
-            count(opened, "connection")
-        )
+        format!("{} dropped beside {} opened", count(dropped, "SYN"), count(opened, "connection"))
     } else {
         format!(
             "{} answered with cookies, {} did not come back ({})",
@@ -159,10 +145,7 @@ fn finding(
                 count(opened, "connection")
             )
         } else {
-            format!(
-                "{} opened meanwhile: a burst of clients",
-                count(opened, "connection")
-            )
+            format!("{} opened meanwhile: a burst of clients", count(opened, "connection"))
         },
     ));
     let mut counted = proof(
@@ -192,11 +175,7 @@ fn finding(
     Finding {
         cause: "syn-queue-overflow".to_string(),
         title: "More handshakes are half open than the listener may have".to_string(),
-        severity: if dropped > 0 {
-            Severity::Critical
-        } else {
-            Severity::Warning
-        },
+        severity: if dropped > 0 { Severity::Critical } else { Severity::Warning },
         subject: subject(
             SubjectKind::Listener,
             listener.map_or_else(|| "a listener".to_string(), |l| l.local.to_string()),
@@ -227,12 +206,7 @@ fn finding(
 fn remedies(evidence: &Evidence, listener: Option<&Listener>, few: bool) -> Vec<model::Remedy> {
     let mut all = Vec::new();
     if evidence.sysctl_number("net.ipv4.tcp_syncookies") == Some(0) {
-        all.push(sysctl(
-            evidence,
-            "net.ipv4.tcp_syncookies",
-            "1",
-            Reach::Everything,
-        ));
+        all.push(sysctl(evidence, "net.ipv4.tcp_syncookies", "1", Reach::Everything));
     }
     let limit = listener.map_or(0, |l| u64::from(l.limit));
     let wanted = limit.saturating_mul(4).clamp(LEAST, 65_535);
@@ -241,18 +215,11 @@ fn remedies(evidence: &Evidence, listener: Option<&Listener>, few: bool) -> Vec<
     all.push(own);
     for name in ["net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog"] {
         if evidence.sysctl_number(name).is_none_or(|now| now < wanted) {
-            all.push(sysctl(
-                evidence,
-                name,
-                &wanted.to_string(),
-                Reach::AfterListen,
-            ));
+            all.push(sysctl(evidence, name, &wanted.to_string(), Reach::AfterListen));
         }
     }
     if few {
-        all.push(advice(
-            "against a flood: SYNPROXY or a rate limit in the firewall, or upstream",
-        ));
+        all.push(advice("against a flood: SYNPROXY or a rate limit in the firewall, or upstream"));
     }
     all
 }

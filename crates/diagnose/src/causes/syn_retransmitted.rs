@@ -60,30 +60,16 @@ const SEVERAL: u64 = 2;
 const LEAST: f64 = 0.01;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let all = evidence
-        .sockets
-        .as_ref()
-        .map(|s| &s.syn_sent[..])
-        .unwrap_or_default();
-    let findings = all
-        .iter()
-        .filter(|syn| counts(syn))
-        .map(|syn| finding(evidence, syn))
-        .collect();
+    let all = evidence.sockets.as_ref().map(|s| &s.syn_sent[..]).unwrap_or_default();
+    let findings = all.iter().filter(|syn| counts(syn)).map(|syn| finding(evidence, syn)).collect();
     Verdict::of(findings, || {
         let most = all.iter().map(|syn| syn.retrying).max().unwrap_or(0);
-        format!(
-            "SYNs repeated (at most {} to one destination)",
-            number(most)
-        )
+        format!("SYNs repeated (at most {} to one destination)", number(most))
     })
 }
 
 fn of_all(syn: &SynSent) -> f64 {
-    share(
-        syn.retrying as f64,
-        (syn.seen as f64).max(syn.retrying as f64) + syn.established as f64,
-    )
+    share(syn.retrying as f64, (syn.seen as f64).max(syn.retrying as f64) + syn.established as f64)
 }
 
 fn counts(syn: &SynSent) -> bool {
@@ -103,9 +89,7 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
     let who = processes(evidence, &syn.pids);
     let process = name(&who).unwrap_or("a process").to_string();
     let remote = syn.remote;
-    let linear = evidence
-        .sysctl_number("net.ipv4.tcp_syn_linear_timeouts")
-        .unwrap_or(0);
+    let linear = evidence.sysctl_number("net.ipv4.tcp_syn_linear_timeouts").unwrap_or(0);
     let seconds = waited(syn.most_tries.max(1), linear);
     let silent = syn.completed == 0 && syn.established == 0;
     let why = if silent {
@@ -129,24 +113,9 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
             number(evidence.growth("TcpExtTCPSynRetrans").unwrap_or(0)),
         ),
     )
-    .over(
-        evidence,
-        "connections that repeat their SYN",
-        syn.retrying as f64,
-        "connections",
-    )
-    .over(
-        evidence,
-        "connections seen in SYN_SENT",
-        syn.seen as f64,
-        "connections",
-    )
-    .over(
-        evidence,
-        "most repetitions",
-        f64::from(syn.most_tries),
-        "SYNs",
-    );
+    .over(evidence, "connections that repeat their SYN", syn.retrying as f64, "connections")
+    .over(evidence, "connections seen in SYN_SENT", syn.seen as f64, "connections")
+    .over(evidence, "most repetitions", f64::from(syn.most_tries), "SYNs");
     if let Some(growth) = evidence.growth("TcpExtTCPSynRetrans") {
         counted = counted.over(evidence, "TcpExtTCPSynRetrans", growth as f64, "packets");
     }
@@ -161,18 +130,8 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
     Finding {
         cause: "syn-retransmitted".to_string(),
         title: title(&process, remote, silent),
-        severity: if silent || of_all(syn) >= 0.1 {
-            Severity::Critical
-        } else {
-            Severity::Warning
-        },
-        subject: subject(
-            SubjectKind::Destination,
-            remote.to_string(),
-            None,
-            Some(remote),
-            who,
-        ),
+        severity: if silent || of_all(syn) >= 0.1 { Severity::Critical } else { Severity::Warning },
+        subject: subject(SubjectKind::Destination, remote.to_string(), None, Some(remote), who),
         impact: Impact {
             text: format!(
                 "{} to {remote} waited {seconds} s and more ({} of those seen)",
@@ -189,9 +148,7 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
             command(evidence, "nstat -az TcpExtTCPSynRetrans"),
         ],
         remedies: vec![
-            advice(format!(
-                "the path to {remote} or the peer itself: run netwhy there"
-            )),
+            advice(format!("the path to {remote} or the peer itself: run netwhy there")),
             patience,
         ],
         effects: Vec::new(),
@@ -199,17 +156,9 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
 }
 
 fn title(process: &str, remote: std::net::SocketAddr, silent: bool) -> String {
-    let harm = if silent {
-        "is not answered by"
-    } else {
-        "waits to connect to"
-    };
+    let harm = if silent { "is not answered by" } else { "waits to connect to" };
     let title = format!("{process} {harm} {remote}: its SYNs are lost");
-    if title.chars().count() <= 72 {
-        title
-    } else {
-        "Connections open late: SYNs are lost".into()
-    }
+    if title.chars().count() <= 72 { title } else { "Connections open late: SYNs are lost".into() }
 }
 
 #[cfg(test)]
@@ -237,20 +186,12 @@ mod tests {
     fn fires_with_process_destination_and_wait() {
         let finding = &found(rule(&retrying(12, 12, 0, 3)))[0];
         assert_eq!(finding.severity, Severity::Critical);
-        assert_eq!(
-            finding.title,
-            "curl is not answered by 198.18.0.9:80: its SYNs are lost"
-        );
+        assert_eq!(finding.title, "curl is not answered by 198.18.0.9:80: its SYNs are lost");
         let text = "12 connections to 198.18.0.9:80 waited 3 s and more (100 % of those seen)";
         assert_eq!(finding.impact.text, text);
         let mut evidence = retrying(12, 12, 0, 3);
         set(&mut evidence, "net.ipv4.tcp_syn_linear_timeouts", "0");
-        assert!(
-            found(rule(&evidence))[0]
-                .impact
-                .text
-                .contains("waited 7 s and more")
-        );
+        assert!(found(rule(&evidence))[0].impact.text.contains("waited 7 s and more"));
     }
 
     #[test]
@@ -261,10 +202,7 @@ mod tests {
     #[test]
     fn stays_quiet_for_one_lost_syn_and_for_few_of_many() {
         assert!(matches!(rule(&retrying(1, 20, 0, 1)), Verdict::RuledOut(_)));
-        assert!(matches!(
-            rule(&retrying(3, 20, 5_000, 1)),
-            Verdict::RuledOut(_)
-        ));
+        assert!(matches!(rule(&retrying(3, 20, 5_000, 1)), Verdict::RuledOut(_)));
     }
 
     #[test]

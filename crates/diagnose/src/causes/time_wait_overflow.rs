@@ -60,10 +60,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let waiting = waiting(evidence);
     let lost = evidence.growth("TcpExtTCPTimeWaitOverflow").unwrap_or(0);
     if lost == 0 {
-        let of = evidence
-            .sysctl_number(LIMIT)
-            .map(number)
-            .unwrap_or_default();
+        let of = evidence.sysctl_number(LIMIT).map(number).unwrap_or_default();
         return Verdict::RuledOut(format!("TIME_WAIT ({} of {of})", number(waiting)));
     }
     if !evidence.focus.is_everything() {
@@ -75,12 +72,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 /// Most sockets seen in TIME_WAIT.
 fn waiting(evidence: &Evidence) -> u64 {
     let looked = evidence.sockets.as_ref().map_or(0, |sockets| {
-        sockets
-            .looks
-            .iter()
-            .map(|look| look.count(TcpState::TimeWait))
-            .max()
-            .unwrap_or(0)
+        sockets.looks.iter().map(|look| look.count(TcpState::TimeWait)).max().unwrap_or(0)
     });
     let counted = evidence.sockstat.map_or(0, |stat| stat.tcp_time_wait.after);
     looked.max(counted)
@@ -89,10 +81,7 @@ fn waiting(evidence: &Evidence) -> u64 {
 fn finding(evidence: &Evidence, lost: u64, waiting: u64) -> Finding {
     let limit = evidence.sysctl_number(LIMIT);
     let kept = ["TcpExtTW", "TcpExtTWRecycled", "TcpExtTWKilled"];
-    let kept: u64 = kept
-        .iter()
-        .filter_map(|counter| evidence.growth(counter))
-        .sum();
+    let kept: u64 = kept.iter().filter_map(|counter| evidence.growth(counter)).sum();
     let wanted = limit.unwrap_or(0).saturating_mul(4).max(LEAST);
     Finding {
         cause: "time-wait-overflow".to_string(),
@@ -131,12 +120,7 @@ fn finding(evidence: &Evidence, lost: u64, waiting: u64) -> Finding {
                 "proof",
                 format!("TcpExtTCPTimeWaitOverflow +{}", number(lost)),
             )
-            .over(
-                evidence,
-                "TcpExtTCPTimeWaitOverflow",
-                lost as f64,
-                "sockets",
-            ),
+            .over(evidence, "TcpExtTCPTimeWaitOverflow", lost as f64, "sockets"),
         ],
         checks: [
             "nstat -az TcpExtTCPTimeWaitOverflow",
@@ -171,24 +155,15 @@ mod tests {
     fn fires_with_number_and_limit() {
         let finding = &found(rule(&overflowing()))[0];
         assert_eq!(finding.impact.amount, 300.0);
-        assert_eq!(
-            finding.evidence[0].text,
-            "100 in TIME_WAIT at most, tcp_max_tw_buckets is 100"
-        );
-        assert_eq!(
-            finding.remedies[0].text,
-            "net.ipv4.tcp_max_tw_buckets=262144"
-        );
+        assert_eq!(finding.evidence[0].text, "100 in TIME_WAIT at most, tcp_max_tw_buckets is 100");
+        assert_eq!(finding.remedies[0].text, "net.ipv4.tcp_max_tw_buckets=262144");
     }
 
     #[test]
     fn stays_quiet_with_many_that_are_all_kept() {
         let mut evidence = overflowing();
         grew(&mut evidence, "TcpExtTCPTimeWaitOverflow", 0);
-        assert_eq!(
-            rule(&evidence),
-            Verdict::RuledOut("TIME_WAIT (100 of 100)".to_string())
-        );
+        assert_eq!(rule(&evidence), Verdict::RuledOut("TIME_WAIT (100 of 100)".to_string()));
     }
 
     #[test]

@@ -74,9 +74,7 @@ const WAIT_FOR_EACH: f64 = 0.25;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let pools: Vec<Pool<'_>> = pools(evidence);
-    let full = pools
-        .iter()
-        .filter(|pool| pool.told.is_some() || pool.is_full_and_waited_for());
+    let full = pools.iter().filter(|pool| pool.told.is_some() || pool.is_full_and_waited_for());
     let mut findings: Vec<Finding> = full.map(|pool| of_pool(evidence, pool)).collect();
     for (log, complaint) in complaints(evidence) {
         let told_with_its_pool = pools
@@ -106,14 +104,12 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn complaints(evidence: &Evidence) -> impl Iterator<Item = (&AppLog, &Complaint)> {
     let logs = evidence.logs.as_deref().unwrap_or_default().iter();
-    logs.flat_map(|log| log.complaints.iter().map(move |complaint| (log, complaint)))
-        .filter(|(_, complaint)| {
+    logs.flat_map(|log| log.complaints.iter().map(move |complaint| (log, complaint))).filter(
+        |(_, complaint)| {
             let meaning = complaint.meaning;
-            matches!(
-                meaning,
-                Meaning::WorkerLimitReached | Meaning::WorkerConnectionsNotEnough
-            )
-        })
+            matches!(meaning, Meaning::WorkerLimitReached | Meaning::WorkerConnectionsNotEnough)
+        },
+    )
 }
 
 /// A php-fpm pool.
@@ -145,19 +141,13 @@ impl Pool<'_> {
                 && queue.length.mean >= (WAIT_FOR_EACH * workers).max(1.0)
                 && queue.length.last > 0
         });
-        let full = self
-            .most
-            .is_some_and(|most| most > 0 && workers >= most as f64);
+        let full = self.most.is_some_and(|most| most > 0 && workers >= most as f64);
         full && waited_for && self.computing() < CPU_BOUND
     }
 
     /// Share of the workers' time on a CPU or waiting for one.
     fn computing(&self) -> f64 {
-        let busy = self
-            .workers
-            .iter()
-            .map(|p| p.cpu_ms + p.run_delay_ms.unwrap_or(0.0))
-            .sum();
+        let busy = self.workers.iter().map(|p| p.cpu_ms + p.run_delay_ms.unwrap_or(0.0)).sum();
         share(busy, self.workers.iter().map(|p| p.watched_ms as f64).sum())
     }
 }
@@ -168,10 +158,7 @@ fn pools(evidence: &Evidence) -> Vec<Pool<'_>> {
         let Some(name) = pool_of(process) else {
             continue;
         };
-        match pools
-            .iter_mut()
-            .find(|p| p.name == name && p.workers[0].parent == process.parent)
-        {
+        match pools.iter_mut().find(|p| p.name == name && p.workers[0].parent == process.parent) {
             Some(pool) => pool.workers.push(process),
             None => pools.push(Pool {
                 name,
@@ -219,11 +206,7 @@ fn queue(evidence: &Evidence, pids: &[u32]) -> Option<Queue> {
         looks_waiting: l.looks_waiting,
         limit: l.limit,
     });
-    let unix = evidence
-        .unix_listeners
-        .as_deref()
-        .unwrap_or_default()
-        .iter();
+    let unix = evidence.unix_listeners.as_deref().unwrap_or_default().iter();
     let unix = unix.filter(|l| holds(&l.pids)).map(|l| Queue {
         name: l.path.clone(),
         local: None,
@@ -231,8 +214,7 @@ fn queue(evidence: &Evidence, pids: &[u32]) -> Option<Queue> {
         looks_waiting: l.looks_waiting,
         limit: l.limit,
     });
-    tcp.chain(unix)
-        .max_by(|a, b| a.length.mean.total_cmp(&b.length.mean))
+    tcp.chain(unix).max_by(|a, b| a.length.mean.total_cmp(&b.length.mean))
 }
 
 fn impact(answers: Option<&Answers>, waiting: Option<&Queue>) -> Impact {
@@ -264,11 +246,7 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
     let full = pool.most.is_some_and(|most| workers >= most);
     let mut proofs = Vec::new();
     let most = pool.most.map_or_else(|| "?".to_string(), number);
-    let at = pool
-        .place
-        .as_ref()
-        .map(|place| format!(" ({place})"))
-        .unwrap_or_default();
+    let at = pool.place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
     proofs.push(
         proof(
             Source::Processes,
@@ -276,11 +254,7 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
             format!("{} of pm.max_children {most}{at}", count(workers, "worker")),
         )
         .at_once("workers", workers as f64, "processes")
-        .at_once(
-            "pm.max_children",
-            pool.most.unwrap_or(0) as f64,
-            "processes",
-        ),
+        .at_once("pm.max_children", pool.most.unwrap_or(0) as f64, "processes"),
     );
     if let Some(queue) = &pool.queue {
         proofs.push(
@@ -296,12 +270,7 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
                 ),
             )
             .over(evidence, "queue, mean", queue.length.mean, "connections")
-            .over(
-                evidence,
-                "queue, longest",
-                queue.length.max as f64,
-                "connections",
-            ),
+            .over(evidence, "queue, longest", queue.length.max as f64, "connections"),
         );
     }
     if let Some((log, complaint)) = pool.told {
@@ -326,34 +295,16 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
                 percent(computing)
             ),
         )
-        .over(
-            evidence,
-            "share of the workers' time on a CPU or waiting",
-            computing,
-            "1",
-        ),
+        .over(evidence, "share of the workers' time on a CPU or waiting", computing, "1"),
     );
     let long = pool.queue.as_ref().is_some_and(|q| q.length.max > workers);
     let failing = answers.as_ref().is_some_and(|a| a.share() >= CRITICAL);
-    let severity = if failing || (full && long) {
-        Severity::Critical
-    } else {
-        Severity::Warning
-    };
-    let who = pool
-        .workers
-        .iter()
-        .map(|p| ProcessName {
-            name: p.name.clone(),
-            pid: p.pid,
-        })
-        .collect();
+    let severity = if failing || (full && long) { Severity::Critical } else { Severity::Warning };
+    let who =
+        pool.workers.iter().map(|p| ProcessName { name: p.name.clone(), pid: p.pid }).collect();
     Finding {
         cause: "worker-pool-exhausted".to_string(),
-        title: format!(
-            "php-fpm pool {} has no free worker: requests wait or fail",
-            pool.name
-        ),
+        title: format!("php-fpm pool {} has no free worker: requests wait or fail", pool.name),
         severity,
         subject: subject(
             SubjectKind::Process,
@@ -387,35 +338,18 @@ fn pool_remedies(pool: &Pool<'_>, cpu_bound: bool) -> Vec<Remedy> {
     let mut all = Vec::new();
     if !cpu_bound {
         // Enough for those that work and those that wait; the mean, since a burst may wait.
-        let waiting = pool
-            .queue
-            .as_ref()
-            .map_or(0.0, |queue| queue.length.mean)
-            .ceil() as u64;
+        let waiting = pool.queue.as_ref().map_or(0.0, |queue| queue.length.mean).ceil() as u64;
         let workers = pool.most.unwrap_or(pool.workers.len() as u64);
-        let wanted = workers
-            .saturating_add(waiting)
-            .max(workers.saturating_mul(2));
-        let at = pool
-            .place
-            .as_ref()
-            .map(|place| format!("{place}  "))
-            .unwrap_or_default();
+        let wanted = workers.saturating_add(waiting).max(workers.saturating_mul(2));
+        let at = pool.place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
         let text = format!("{at}pm.max_children = {wanted}");
-        let mut raise = config(
-            "php-fpm",
-            pool.place.clone(),
-            "pm.max_children",
-            &wanted.to_string(),
-            text,
-        );
+        let mut raise =
+            config("php-fpm", pool.place.clone(), "pm.max_children", &wanted.to_string(), text);
         raise.note =
             Some("at most the memory for the pool / the RSS of one worker (ps -o rss)".to_string());
         all.push(raise);
     }
-    all.push(advice(
-        "make requests shorter: what do the workers wait for (strace -p, slowlog)?",
-    ));
+    all.push(advice("make requests shorter: what do the workers wait for (strace -p, slowlog)?"));
     all
 }
 
@@ -423,12 +357,7 @@ fn said(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Proof {
     proof(
         Source::Logs,
         "log",
-        format!(
-            "{}: {}\n{}",
-            log.path,
-            count(complaint.count, "line"),
-            complaint.first_line
-        ),
+        format!("{}: {}\n{}", log.path, count(complaint.count, "line"), complaint.first_line),
     )
     .over(evidence, "lines logged", complaint.count as f64, "lines")
 }
@@ -446,10 +375,7 @@ fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
     let now: Option<u64> = known.and_then(|s| s.value.trim().parse().ok());
     let wanted = now.map_or(4096, |now| now.saturating_mul(4));
     let place = known.map(apps::place);
-    let at = place
-        .as_ref()
-        .map(|place| format!("{place}  "))
-        .unwrap_or_default();
+    let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
     let remedy = config(
         &log.application,
         place,
@@ -470,24 +396,13 @@ fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
     Finding {
         cause: "worker-pool-exhausted".to_string(),
         title: format!("{name} has no free {what}: requests wait or fail"),
-        severity: if failing {
-            Severity::Critical
-        } else {
-            Severity::Warning
-        },
+        severity: if failing { Severity::Critical } else { Severity::Warning },
         subject: subject(
             SubjectKind::Process,
-            complaint
-                .about
-                .as_ref()
-                .map_or_else(|| name.clone(), |pool| format!("{name} {pool}")),
+            complaint.about.as_ref().map_or_else(|| name.clone(), |pool| format!("{name} {pool}")),
             None,
             None,
-            who.map(|p| ProcessName {
-                name: p.name.clone(),
-                pid: p.pid,
-            })
-            .collect(),
+            who.map(|p| ProcessName { name: p.name.clone(), pid: p.pid }).collect(),
         ),
         impact,
         evidence: proofs,
@@ -535,22 +450,12 @@ mod tests {
         let mut evidence = pool(gauge(20, 40));
         statuses(&mut evidence, &[3], &[(200, 90), (499, 6), (504, 4)]);
         let findings = found(rule(&evidence));
-        let [finding] = &findings[..] else {
-            panic!("{findings:?}")
-        };
+        let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.subject.name, "php-fpm pool www");
         assert_eq!(finding.severity, Severity::Critical);
         assert_eq!(finding.impact.share, Some(0.1));
-        assert!(
-            finding.impact.text.contains("499: 6, 504: 4"),
-            "{}",
-            finding.impact.text
-        );
-        assert!(
-            finding.remedies[0]
-                .text
-                .ends_with("www.conf:124  pm.max_children = 35")
-        );
+        assert!(finding.impact.text.contains("499: 6, 504: 4"), "{}", finding.impact.text);
+        assert!(finding.remedies[0].text.ends_with("www.conf:124  pm.max_children = 35"));
     }
 
     #[test]
@@ -565,24 +470,13 @@ mod tests {
             looks_full: 0,
             looks_waiting: 100,
         }]);
-        assert!(
-            found(rule(&evidence))[0].evidence[1]
-                .text
-                .starts_with("/run/php/fpm.sock: 6")
-        );
+        assert!(found(rule(&evidence))[0].evidence[1].text.starts_with("/run/php/fpm.sock: 6"));
     }
 
     #[test]
     fn fires_once_with_the_log_of_the_pool() {
         let mut evidence = pool(gauge(0, 0));
-        complaint(
-            &mut evidence,
-            "php-fpm",
-            Meaning::WorkerLimitReached,
-            Some("www"),
-            1,
-            &[10],
-        );
+        complaint(&mut evidence, "php-fpm", Meaning::WorkerLimitReached, Some("www"), 1, &[10]);
         let findings = found(rule(&evidence));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Warning);
@@ -600,19 +494,9 @@ mod tests {
 
     #[test]
     fn stays_quiet_when_a_full_pool_keeps_up() {
-        for queue in [
-            gauge(0, 0),
-            Gauge {
-                max: 1,
-                last: 1,
-                mean: 0.3,
-                ..gauge(0, 0)
-            },
-        ] {
+        for queue in [gauge(0, 0), Gauge { max: 1, last: 1, mean: 0.3, ..gauge(0, 0) }] {
             let evidence = pool(queue);
-            let Verdict::RuledOut(because) = rule(&evidence) else {
-                panic!()
-            };
+            let Verdict::RuledOut(because) = rule(&evidence) else { panic!() };
             assert_eq!(because, "workers (php-fpm www: 5 of 5)");
         }
     }

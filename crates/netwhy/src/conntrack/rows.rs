@@ -7,11 +7,7 @@ use wire::conntrack::{Entry, Tuple, protocol_name};
 /// Appends one entry.
 pub(super) fn write(entry: &Entry<'_>, json: bool, out: &mut Vec<u8>) {
     // Writing to memory cannot fail.
-    let _ = if json {
-        as_json(entry, out)
-    } else {
-        as_text(entry, out)
-    };
+    let _ = if json { as_json(entry, out) } else { as_text(entry, out) };
 }
 
 fn as_text(entry: &Entry<'_>, out: &mut Vec<u8>) -> std::io::Result<()> {

@@ -36,15 +36,10 @@ impl Selection {
         };
         let original = entry.original();
         self.protocol.is_none_or(|p| p == entry.protocol())
-            && self
-                .state
-                .as_deref()
-                .is_none_or(|s| entry.tcp_state_name() == Some(s))
+            && self.state.as_deref().is_none_or(|s| entry.tcp_state_name() == Some(s))
             && same(self.source, original.source)
             && same(self.destination, original.destination)
-            && self
-                .port
-                .is_none_or(|p| original.destination_port == Some(p))
+            && self.port.is_none_or(|p| original.destination_port == Some(p))
     }
 }
 
@@ -53,23 +48,21 @@ fn protocol(word: &str) -> anyhow::Result<u8> {
         return Ok(number);
     }
     let asked = word.to_ascii_lowercase();
-    (0..=u8::MAX)
-        .find(|number| conntrack::protocol_name(*number) == Some(&asked))
-        .ok_or_else(|| {
+    (0..=u8::MAX).find(|number| conntrack::protocol_name(*number) == Some(&asked)).ok_or_else(
+        || {
             let known: Vec<_> = (0..=u8::MAX).filter_map(conntrack::protocol_name).collect();
             Failure::Usage(format!(
                 "no protocol is called {word}; there are: {}, or a number",
                 known.join(", ")
             ))
             .into()
-        })
+        },
+    )
 }
 
 fn state(word: &str) -> anyhow::Result<String> {
     let asked = word.to_ascii_uppercase().replace('-', "_");
-    let known: Vec<_> = (0..=u8::MAX)
-        .filter_map(conntrack::tcp_state_name)
-        .collect();
+    let known: Vec<_> = (0..=u8::MAX).filter_map(conntrack::tcp_state_name).collect();
     if known.contains(&asked.as_str()) {
         return Ok(asked);
     }

@@ -30,17 +30,10 @@ pub(super) fn write(
     if let (Some(count), Some(max)) = (size.count, size.max) {
         let share = 100.0 * count as f64 / max.max(1) as f64;
         let (count, max) = (report::number(count), report::number(max));
-        write!(
-            out,
-            " shown; the table holds {count} of {max} ({share:.1} %)"
-        )?;
+        write!(out, " shown; the table holds {count} of {max} ({share:.1} %)")?;
     }
     if let (Some(count), Some(buckets)) = (size.count, size.buckets) {
-        write!(
-            out,
-            ", {:.2} a bucket",
-            count as f64 / buckets.max(1) as f64
-        )?;
+        write!(out, ", {:.2} a bucket", count as f64 / buckets.max(1) as f64)?;
     }
     writeln!(out)?;
     writeln!(
@@ -52,14 +45,8 @@ pub(super) fn write(
 
     let top = options.top.unwrap_or(TOP);
     let counted = |map: &BTreeMap<String, u64>| {
-        let mut all: Vec<Top> = map
-            .iter()
-            .map(|(k, n)| Top {
-                key: k.clone(),
-                count: *n,
-                error: 0,
-            })
-            .collect();
+        let mut all: Vec<Top> =
+            map.iter().map(|(k, n)| Top { key: k.clone(), count: *n, error: 0 }).collect();
         all.sort_by(|a, b| b.count.cmp(&a.count).then(a.key.cmp(&b.key)));
         all
     };
@@ -67,11 +54,7 @@ pub(super) fn write(
         (GroupBy::Protocol, "protocol", counted(&table.by_protocol)),
         (GroupBy::State, "TCP state", counted(&table.by_state)),
         (GroupBy::Source, "source", table.top_sources.clone()),
-        (
-            GroupBy::Destination,
-            "destination",
-            table.top_destinations.clone(),
-        ),
+        (GroupBy::Destination, "destination", table.top_destinations.clone()),
         (GroupBy::Port, "destination port", table.top_ports.clone()),
     ];
     for (by, name, values) in groups {
@@ -108,10 +91,6 @@ impl Size {
             machine.read(Path::new(&path), &mut text).ok()?;
             String::from_utf8_lossy(&text).trim().parse().ok()
         };
-        Size {
-            count: number("count"),
-            max: number("max"),
-            buckets: number("buckets"),
-        }
+        Size { count: number("count"), max: number("max"), buckets: number("buckets") }
     }
 }

@@ -48,8 +48,7 @@ impl Figure {
             Figure::SndbufLimited => record.sndbuf_limited_us(),
             Figure::Idle => {
                 let sent = record.last_data_sent_ms();
-                sent.zip(record.last_data_recv_ms())
-                    .map(|(s, r)| u64::from(s.min(r)))
+                sent.zip(record.last_data_recv_ms()).map(|(s, r)| u64::from(s.min(r)))
             }
             Figure::Memory => record
                 .memory()

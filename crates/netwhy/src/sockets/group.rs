@@ -47,22 +47,14 @@ struct Sum {
 
 impl Groups {
     pub(super) fn new(by: GroupBy) -> Self {
-        Groups {
-            by,
-            groups: HashMap::new(),
-        }
+        Groups { by, groups: HashMap::new() }
     }
 
     /// Adds one socket.
     pub(super) fn add(&mut self, record: &Record<'_>, holders: &Holders) {
         let key = match self.by {
             GroupBy::Process => holders.get(&record.inode()).cloned().unwrap_or_else(|| {
-                if record.inode() == 0 {
-                    "(no process)"
-                } else {
-                    "(unknown)"
-                }
-                .to_string()
+                if record.inode() == 0 { "(no process)" } else { "(unknown)" }.to_string()
             }),
             GroupBy::State => record.state().name().to_string(),
             GroupBy::LocalPort => record.local().port().to_string(),

@@ -72,11 +72,7 @@ fn show(
 ) -> anyhow::Result<()> {
     let by_process = matches!(options.group_by, Some(GroupBy::Process));
     let wanted = options.processes || by_process || selection.needs_holders();
-    let holders = if wanted {
-        holders(machine, selection)?
-    } else {
-        Holders::new()
-    };
+    let holders = if wanted { holders(machine, selection)? } else { Holders::new() };
     let extensions = Extensions::INFO | Extensions::MEMORY | Extensions::CONGESTION;
     // The memory is asked for only when it is shown: each attribute costs the kernel time.
     let extensions = if options.json || options.sort == Some(Figure::Memory) {
@@ -166,9 +162,7 @@ fn each(
             // The reader may have ended: then nobody wants the buffer.
             let _ = used.send(datagram);
         }
-        let read = reader
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         result?;
         read.context("cannot list the TCP sockets")
     })
@@ -193,10 +187,7 @@ fn holders(machine: &Real, selection: &Selection) -> anyhow::Result<Holders> {
         let mut any = false;
         let read = machine.sockets_of(pid, &mut |inode| {
             any = true;
-            by_inode
-                .entry(inode)
-                .and_modify(|(_, more)| *more += 1)
-                .or_insert((pid, 0));
+            by_inode.entry(inode).and_modify(|(_, more)| *more += 1).or_insert((pid, 0));
             ControlFlow::Continue(())
         });
         match read {
@@ -206,10 +197,7 @@ fn holders(machine: &Real, selection: &Selection) -> anyhow::Result<Holders> {
                 let path = format!("/proc/{pid}/comm");
                 // It may have ended since: then it is known by its id alone.
                 let _ = machine.read(std::path::Path::new(&path), &mut name);
-                names.insert(
-                    pid,
-                    output::harmless(String::from_utf8_lossy(&name).trim_end()),
-                );
+                names.insert(pid, output::harmless(String::from_utf8_lossy(&name).trim_end()));
             }
             _ => {}
         }
@@ -222,14 +210,7 @@ fn holders(machine: &Real, selection: &Selection) -> anyhow::Result<Holders> {
     }
     let name = |(pid, more): (u32, u32)| {
         let name = names.get(&pid).map_or("?", String::as_str);
-        if more == 0 {
-            format!("{name}({pid})")
-        } else {
-            format!("{name}({pid})+{more}")
-        }
+        if more == 0 { format!("{name}({pid})") } else { format!("{name}({pid})+{more}") }
     };
-    Ok(by_inode
-        .into_iter()
-        .map(|(inode, holder)| (inode, name(holder)))
-        .collect())
+    Ok(by_inode.into_iter().map(|(inode, holder)| (inode, name(holder))).collect())
 }

@@ -62,11 +62,7 @@ pub(super) fn write(
         out.push(b'\n');
         return Ok(());
     }
-    let mut row = Row {
-        start: out.len(),
-        line: out.len(),
-        out,
-    };
+    let mut row = Row { start: out.len(), line: out.len(), out };
     row.text(record.state().name());
     row.right(18, u64::from(record.receive_queue()));
     row.right(26, u64::from(record.send_queue()));
@@ -209,8 +205,7 @@ impl Row<'_> {
         self.number(u64::from(us / 1000));
         let rest = us % 1000;
         let digit = |n: u32| b'0' + (n % 10) as u8;
-        self.out
-            .extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
+        self.out.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
     }
 
     /// A figure, unless it is zero or unknown.
@@ -255,11 +250,7 @@ mod tests {
 
     fn written(write: impl Fn(&mut Row<'_>)) -> String {
         let mut out = b"before\n".to_vec();
-        let mut row = Row {
-            start: out.len(),
-            line: out.len(),
-            out: &mut out,
-        };
+        let mut row = Row { start: out.len(), line: out.len(), out: &mut out };
         write(&mut row);
         String::from_utf8(out.split_off(7)).unwrap()
     }
@@ -273,10 +264,7 @@ mod tests {
             assert_eq!(right.trim_start(), value.to_string());
         }
         for us in [0, 7, 40, 999, 1000, 40_123, u32::MAX] {
-            assert_eq!(
-                written(|row| row.millis(us)),
-                format!("{:.3}", f64::from(us) / 1e3)
-            );
+            assert_eq!(written(|row| row.millis(us)), format!("{:.3}", f64::from(us) / 1e3));
         }
     }
 
@@ -287,13 +275,9 @@ mod tests {
 
     #[test]
     fn ends_are_written_as_the_library_writes_them() {
-        for end in [
-            "198.18.0.1:80",
-            "0.0.0.0:0",
-            "255.255.255.255:65535",
-            "[fd00::1]:443",
-            "[::]:1",
-        ] {
+        for end in
+            ["198.18.0.1:80", "0.0.0.0:0", "255.255.255.255:65535", "[fd00::1]:443", "[::]:1"]
+        {
             assert_eq!(written(|row| row.end(end.parse().unwrap())), end);
         }
     }

@@ -21,14 +21,9 @@ impl Selection {
             states = states | state(word)?;
         }
         if options.state.is_empty() {
-            states = States::ALL
-                .without(TcpState::Listen)
-                .without(TcpState::TimeWait);
+            states = States::ALL.without(TcpState::Listen).without(TcpState::TimeWait);
         }
-        Ok(Selection {
-            focus: options.focus.focus(),
-            states,
-        })
+        Ok(Selection { focus: options.focus.focus(), states })
     }
 
     /// Whether the holder of a socket decides.
@@ -69,10 +64,8 @@ fn state(word: &str) -> anyhow::Result<States> {
         }
     }
     if states == States::NONE {
-        let mut known: Vec<String> = TcpState::ALL
-            .iter()
-            .map(|s| s.name().to_ascii_lowercase())
-            .collect();
+        let mut known: Vec<String> =
+            TcpState::ALL.iter().map(|s| s.name().to_ascii_lowercase()).collect();
         known.dedup();
         anyhow::bail!(Failure::Usage(format!(
             "no TCP state is called {word}; there are: all, {}",
@@ -89,18 +82,9 @@ mod tests {
     #[test]
     fn states_are_known_by_every_spelling() {
         let both = States::only(TcpState::SynRecv) | States::only(TcpState::NewSynRecv);
-        assert_eq!(
-            state("time-wait").unwrap(),
-            States::only(TcpState::TimeWait)
-        );
-        assert_eq!(
-            state("TIME_WAIT").unwrap(),
-            States::only(TcpState::TimeWait)
-        );
-        assert_eq!(
-            state("established").unwrap(),
-            States::only(TcpState::Established)
-        );
+        assert_eq!(state("time-wait").unwrap(), States::only(TcpState::TimeWait));
+        assert_eq!(state("TIME_WAIT").unwrap(), States::only(TcpState::TimeWait));
+        assert_eq!(state("established").unwrap(), States::only(TcpState::Established));
         assert_eq!(state("estab").unwrap(), States::only(TcpState::Established));
         assert_eq!(state("syn-recv").unwrap(), both);
         assert_eq!(state("all").unwrap(), States::ALL);

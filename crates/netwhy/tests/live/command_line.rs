@@ -24,16 +24,9 @@ fn saved_evidence_gives_the_same_findings_to_nobody() {
     let (host, _programs) = troubled();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("evidence.zst");
-    let saved = output(
-        netwhy()
-            .args(["record", "--for", "3s", "--netns", &host.name, "-o"])
-            .arg(&file),
-    );
-    assert!(
-        saved.status.success(),
-        "{}",
-        String::from_utf8_lossy(&saved.stderr)
-    );
+    let saved =
+        output(netwhy().args(["record", "--for", "3s", "--netns", &host.name, "-o"]).arg(&file));
+    assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
     // A second one of the same name is refused before anybody waits.
     let refused = output(netwhy().args(["record", "--for", "3s", "-o"]).arg(&file));
     assert_eq!(refused.status.code(), Some(2));
@@ -63,10 +56,7 @@ fn saved_evidence_gives_the_same_findings_to_nobody() {
     for (damage, says) in [
         (bytes[..bytes.len() / 2].to_vec(), "copy it again"),
         (b"#!/bin/sh\n".to_vec(), "not evidence"),
-        (
-            b"{\"schema_version\": 99, \"netwhy_version\": \"9.9\"}".to_vec(),
-            "use a newer netwhy",
-        ),
+        (b"{\"schema_version\": 99, \"netwhy_version\": \"9.9\"}".to_vec(), "use a newer netwhy"),
     ] {
         let bad = folder.path().join("bad.zst");
         std::fs::write(&bad, damage).expect("to write");
@@ -86,13 +76,7 @@ fn a_finding_fails_the_run_when_asked() {
     };
     let (host, _programs) = troubled();
     let run = |more: &[&str]| {
-        output(
-            netwhy()
-                .args(["--netns", &host.name, "--for", "2s"])
-                .args(more),
-        )
-        .status
-        .code()
+        output(netwhy().args(["--netns", &host.name, "--for", "2s"]).args(more)).status.code()
     };
     assert_eq!(run(&[]), Some(0));
     assert_eq!(run(&["--fail-on", "critical"]), Some(1));
@@ -121,11 +105,7 @@ fn ctrl_c_reports_what_was_seen() {
     let (host, _programs) = troubled();
     let mut command = netwhy();
     command.args(["--netns", &host.name, "--for", "60s", "--json"]);
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("netwhy");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netwhy");
     pause(2500);
     signal(child.id(), rustix::process::Signal::INT);
     let output = child.wait_with_output().expect("output");
@@ -133,12 +113,7 @@ fn ctrl_c_reports_what_was_seen() {
     let report = report(&output);
     report.only("receiver-stalled");
     assert_eq!(report.0["window"]["interrupted"], true);
-    assert!(
-        report.0["window"]["duration_ms"]
-            .as_u64()
-            .expect("duration")
-            < 10_000
-    );
+    assert!(report.0["window"]["duration_ms"].as_u64().expect("duration") < 10_000);
 }
 
 #[test]
@@ -160,13 +135,7 @@ fn without_root_it_runs_and_names_its_gaps() {
     for source in ["processes", "kernel-log"] {
         let gap = gaps.iter().find(|gap| gap["source"] == source);
         let gap = gap.unwrap_or_else(|| panic!("no gap of {source}: {gaps:#?}"));
-        assert!(
-            gap["closes_with"]
-                .as_str()
-                .expect("a remedy")
-                .contains("root"),
-            "{gap:#}"
-        );
+        assert!(gap["closes_with"].as_str().expect("a remedy").contains("root"), "{gap:#}");
     }
 }
 
@@ -174,34 +143,14 @@ fn without_root_it_runs_and_names_its_gaps() {
 fn bad_input_gets_clear_errors() {
     let Some(_alone) = need(&["ip"]) else { return };
     for (words, code, says) in [
-        (
-            &["explain", "accept-queue-overlow"][..],
-            2,
-            "did you mean accept-queue-overflow?",
-        ),
-        (
-            &["--netns", "no-such-namespace"],
-            3,
-            "there is none of that name",
-        ),
+        (&["explain", "accept-queue-overlow"][..], 2, "did you mean accept-queue-overflow?"),
+        (&["--netns", "no-such-namespace"], 3, "there is none of that name"),
         (&["--netns", "999999999"], 3, "neither a namespace"),
         (&["--for", "0s"], 2, "between 200ms and 24h"),
         (&["--port", "70000"], 2, "--port"),
-        (
-            &["sockets", "--state", "open"],
-            2,
-            "no TCP state is called open",
-        ),
-        (
-            &["conntrack", "--state", "open"],
-            2,
-            "no connection-tracking state",
-        ),
-        (
-            &["conntrack", "--protocol", "xyz"],
-            2,
-            "no protocol is called xyz",
-        ),
+        (&["sockets", "--state", "open"], 2, "no TCP state is called open"),
+        (&["conntrack", "--state", "open"], 2, "no connection-tracking state"),
+        (&["conntrack", "--protocol", "xyz"], 2, "no protocol is called xyz"),
     ] {
         let refused = output(netwhy().args(words));
         let error = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -216,17 +165,9 @@ fn a_reader_that_leaves_is_no_error() {
         return;
     };
     let program = netwhy().get_program().to_owned();
-    let line = format!(
-        "{} explain | head -1; exit ${{PIPESTATUS[0]}}",
-        program.to_string_lossy()
-    );
+    let line = format!("{} explain | head -1; exit ${{PIPESTATUS[0]}}", program.to_string_lossy());
     let ran = output(std::process::Command::new("bash").args(["-c", &line]));
-    assert_eq!(
-        ran.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&ran.stderr)
-    );
+    assert_eq!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 #[test]
@@ -239,22 +180,13 @@ fn sockets_and_conntrack_show_what_ss_and_conntrack_show() {
     let _server = host.python(SILENT_READER);
     host.wait_for_listener(7000);
     let _writer = host.python(&writer("127.0.0.1"));
-    wait_until("no connection", || {
-        host.run("ss -Htn dport = :7000").contains("ESTAB")
-    });
+    wait_until("no connection", || host.run("ss -Htn dport = :7000").contains("ESTAB"));
     let show = |words: &[&str]| {
         let shown = output(netwhy().args(words).args(["--netns", &host.name]));
-        assert!(
-            shown.status.success(),
-            "{}",
-            String::from_utf8_lossy(&shown.stderr)
-        );
+        assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
         String::from_utf8_lossy(&shown.stdout).into_owned()
     };
-    let ours = show(&["sockets", "-p"])
-        .lines()
-        .filter(|l| l.starts_with("ESTAB"))
-        .count();
+    let ours = show(&["sockets", "-p"]).lines().filter(|l| l.starts_with("ESTAB")).count();
     let theirs = host.run("ss -Htn").lines().count();
     assert_eq!(ours, theirs);
     assert!(show(&["sockets", "-p", "--port", "7000"]).contains("python3("));
@@ -268,10 +200,7 @@ fn sockets_and_conntrack_show_what_ss_and_conntrack_show() {
     assert!(socket["tcp"]["bytes_received"].as_u64().expect("a figure") > 0);
 
     let listed = show(&["conntrack", "--list", "--protocol", "tcp"]);
-    assert!(
-        listed.contains("ESTABLISHED src=127.0.0.1 dst=127.0.0.1"),
-        "{listed}"
-    );
+    assert!(listed.contains("ESTABLISHED src=127.0.0.1 dst=127.0.0.1"), "{listed}");
     let theirs = host.run("conntrack -L -p tcp");
     assert_eq!(listed.lines().count(), theirs.lines().count());
     let grouped = show(&["conntrack", "--group-by", "state"]);

@@ -47,10 +47,7 @@ fn a_remote_reader_is_named_from_the_sender_and_from_its_own_host() {
     pause(1000);
     let report = watch(&here, "4s", &[]);
     let finding = report.only("receiver-stalled");
-    assert_eq!(
-        finding.0["subject"]["name"],
-        "the reader at 198.18.0.2:7000"
-    );
+    assert_eq!(finding.0["subject"]["name"], "the reader at 198.18.0.2:7000");
     assert_eq!(finding.remote(), "198.18.0.2:7000");
     let report = watch(&there, "3s", &[]);
     let finding = report.only("receiver-stalled");

@@ -21,12 +21,7 @@ fn nginx_on_loopback_with_kept_connections() {
     pause(200);
     let report = watch(&host, WINDOW, &[]);
     report.is_healthy("nginx on loopback");
-    assert_eq!(
-        report.0["undecided"].as_array().map(Vec::len),
-        Some(0),
-        "{:#}",
-        report.0
-    );
+    assert_eq!(report.0["undecided"].as_array().map(Vec::len), Some(0), "{:#}", report.0);
     assert_eq!(report.0["ruled_out"].as_array().map(Vec::len), Some(10));
 }
 
@@ -77,12 +72,7 @@ fn php_fpm_within_its_limits() {
     host.wait_for_listener(9000);
     let script = php.folder.path().join("index.php");
     let http = fastcgi("127.0.0.1:9000", &script, "");
-    let _nginx = nginx(
-        &host,
-        "worker_processes 2;",
-        "worker_connections 4096;",
-        &http,
-    );
+    let _nginx = nginx(&host, "worker_processes 2;", "worker_connections 4096;", &http);
     host.wait_for_listener(80);
     let _load = host.start("wrk -c 20 -t 1 -d 7 http://127.0.0.1/");
     pause(300);
@@ -113,13 +103,7 @@ fn bulk_between_namespaces() {
         return;
     };
     let (client, host) = Host::pair();
-    iperf(
-        &host,
-        &client,
-        "198.18.0.2",
-        "",
-        "iperf3 between namespaces",
-    );
+    iperf(&host, &client, "198.18.0.2", "", "iperf3 between namespaces");
 }
 
 #[test]

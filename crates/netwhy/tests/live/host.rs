@@ -21,9 +21,7 @@ pub(crate) fn need(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
         eprintln!("skipped: needs {missing:?} (tools/setup test installs them)");
         return None;
     }
-    let alone = ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     SWEPT.call_once(sweep);
     Some(alone)
 }
@@ -44,9 +42,7 @@ fn sweep() {
     };
     for name in names.flatten() {
         let name = name.file_name().to_string_lossy().into_owned();
-        let pid = name
-            .strip_prefix("netwhy-test-")
-            .and_then(|rest| rest.split('-').next());
+        let pid = name.strip_prefix("netwhy-test-").and_then(|rest| rest.split('-').next());
         if pid.is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
             run(Command::new("ip").args(["netns", "del", &name]));
         }
@@ -80,10 +76,7 @@ impl Host {
     pub(crate) fn wire(&self, other: &Host, here: &str, there: &str) {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let (a, b) = (format!("a{number}"), format!("b{number}"));
-        self.run(&format!(
-            "ip link add {a} type veth peer name {b} netns {}",
-            other.name
-        ));
+        self.run(&format!("ip link add {a} type veth peer name {b} netns {}", other.name));
         for (host, end, address) in [(self, &a, here), (other, &b, there)] {
             host.run(&format!("ip addr add {address} dev {end}"));
             host.run(&format!("ip link set {end} up"));
@@ -135,9 +128,7 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         // Programs are ended before: they are declared later. What is left is not worth a panic.
-        let _ = Command::new("ip")
-            .args(["netns", "del", &self.name])
-            .output();
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
     }
 }
 
@@ -147,15 +138,8 @@ pub(crate) struct Program(pub(crate) Child);
 impl Program {
     /// Starts it without input and output.
     pub(crate) fn start(command: &mut Command) -> Self {
-        let command = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        Program(
-            command
-                .spawn()
-                .unwrap_or_else(|error| panic!("{command:?}: {error}")),
-        )
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Program(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -203,9 +187,7 @@ pub(crate) fn run(command: &mut Command) -> String {
 /// Runs a command to its end.
 pub(crate) fn output(command: &mut Command) -> Output {
     command.stdin(Stdio::null());
-    command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
 /// Waits for something, 10 seconds at most.

@@ -39,13 +39,9 @@ fn somaxconn_rules_when_it_is_the_smaller_one() {
     let report = watch(&host, "4s", &[]);
     let finding = report.only("accept-queue-overflow");
     finding.says("net.core.somaxconn 8  <- this one rules");
-    let sysctl = finding.0["remedies"]
-        .as_array()
-        .expect("remedies")
-        .iter()
-        .any(|remedy| {
-            remedy["change"]["name"] == "net.core.somaxconn" && remedy["reaches"] == "after-listen"
-        });
+    let sysctl = finding.0["remedies"].as_array().expect("remedies").iter().any(|remedy| {
+        remedy["change"]["name"] == "net.core.somaxconn" && remedy["reaches"] == "after-listen"
+    });
     assert!(sysctl, "{:#}", finding.0["remedies"]);
 }
 
@@ -73,11 +69,7 @@ fn a_stopped_process_is_said_to_be_stopped() {
     finding.says("is stopped (state T)");
     // Its clients, who repeat their SYN, are an effect and no finding of their own.
     let effects = finding.0["effects"].as_array().expect("effects");
-    assert!(
-        effects.iter().any(|e| e["cause"] == "syn-retransmitted"),
-        "{:#}",
-        finding.0
-    );
+    assert!(effects.iter().any(|e| e["cause"] == "syn-retransmitted"), "{:#}", finding.0);
 }
 
 #[test]

@@ -12,9 +12,8 @@ pub(crate) const NGINX: &[&str] = &["ip", "ss", "nginx", "wrk"];
 /// The php-fpm of this machine: Debian's has its version in its name.
 pub(crate) fn php_fpm() -> Option<String> {
     let names = std::fs::read_dir("/usr/sbin").ok()?.flatten();
-    let mut names: Vec<String> = names
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
+    let mut names: Vec<String> =
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.retain(|name| name.starts_with("php-fpm"));
     names.sort();
     let name = names.pop();
@@ -46,21 +45,13 @@ pub(crate) fn nginx(host: &Host, main: &str, events: &str, http: &str) -> Server
     );
     std::fs::write(&file, text).expect("a configuration");
     let program = host.start(&format!("nginx -p {at} -c {}", file.display()));
-    Server {
-        _program: program,
-        folder,
-    }
+    Server { _program: program, folder }
 }
 
 /// nginx that answers on port 80 with as many connections as are asked.
 pub(crate) fn plain_nginx(host: &Host, listen: &str) -> Server {
     let http = format!("server {{ listen {listen}; location / {{ return 200 \"hello\\n\"; }} }}");
-    let server = nginx(
-        host,
-        "worker_processes 2;",
-        "worker_connections 8192;",
-        &http,
-    );
+    let server = nginx(host, "worker_processes 2;", "worker_connections 8192;", &http);
     host.wait_for_listener(80);
     server
 }
@@ -78,10 +69,7 @@ pub(crate) fn php(host: &Host, program: &str, listen: &str, pool: &str, sleep_ms
     let script = format!("<?php usleep({sleep_ms} * 1000); echo 'done';");
     std::fs::write(folder.path().join("index.php"), script).expect("a script");
     let program = host.start(&format!("{program} -n -F -R -y {at}/php-fpm.conf"));
-    Server {
-        _program: program,
-        folder,
-    }
+    Server { _program: program, folder }
 }
 
 /// The part of nginx that passes all to FastCGI.

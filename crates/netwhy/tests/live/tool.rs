@@ -15,9 +15,7 @@ pub(crate) fn netwhy() -> Command {
 /// Watches a namespace for some time.
 pub(crate) fn watch(host: &Host, time: &str, more: &[&str]) -> Report {
     let mut command = netwhy();
-    command
-        .args(["--netns", &host.name, "--for", time, "--json"])
-        .args(more);
+    command.args(["--netns", &host.name, "--for", time, "--json"]).args(more);
     report(&output(&mut command))
 }
 
@@ -25,10 +23,7 @@ pub(crate) fn watch(host: &Host, time: &str, more: &[&str]) -> Report {
 pub(crate) fn report(output: &Output) -> Report {
     let text = String::from_utf8_lossy(&output.stdout);
     let value = serde_json::from_str(&text).unwrap_or_else(|error| {
-        panic!(
-            "no report: {error}\n{text}{}",
-            String::from_utf8_lossy(&output.stderr)
-        )
+        panic!("no report: {error}\n{text}{}", String::from_utf8_lossy(&output.stderr))
     });
     Report(value)
 }
@@ -40,10 +35,7 @@ impl Report {
     /// Ids of the causes found, worst first.
     pub(crate) fn causes(&self) -> Vec<String> {
         let findings = self.0["findings"].as_array().expect("findings");
-        findings
-            .iter()
-            .map(|f| f["cause"].as_str().unwrap_or_default().to_string())
-            .collect()
+        findings.iter().map(|f| f["cause"].as_str().unwrap_or_default().to_string()).collect()
     }
 
     /// The finding, which must be the only one, of this cause.
@@ -75,30 +67,19 @@ impl Finding<'_> {
 
     /// Names of the processes of the subject.
     pub(crate) fn processes(&self) -> Vec<&str> {
-        let all = self.0["subject"]["processes"]
-            .as_array()
-            .expect("processes");
-        all.iter()
-            .filter_map(|process| process["name"].as_str())
-            .collect()
+        let all = self.0["subject"]["processes"].as_array().expect("processes");
+        all.iter().filter_map(|process| process["name"].as_str()).collect()
     }
 
     /// Asserts that a process of this name is in the subject.
     pub(crate) fn is_of(&self, process: &str) {
-        assert!(
-            self.processes().contains(&process),
-            "{process} is not in {:#}",
-            self.0["subject"]
-        );
+        assert!(self.processes().contains(&process), "{process} is not in {:#}", self.0["subject"]);
     }
 
     /// All text of the proofs.
     pub(crate) fn proof(&self) -> String {
         let all = self.0["evidence"].as_array().expect("evidence");
-        let texts: Vec<&str> = all
-            .iter()
-            .filter_map(|proof| proof["text"].as_str())
-            .collect();
+        let texts: Vec<&str> = all.iter().filter_map(|proof| proof["text"].as_str()).collect();
         texts.join("\n")
     }
 

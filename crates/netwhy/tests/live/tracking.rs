@@ -29,10 +29,7 @@ impl Limit {
             .or_else(|_| std::fs::read_to_string(MAX))
             .expect("the limit");
         std::fs::write(BEFORE, &before).expect("to remember the limit");
-        let limit = Limit {
-            _lock: lock,
-            before,
-        };
+        let limit = Limit { _lock: lock, before };
         std::fs::write(MAX, value).expect("to set the limit");
         limit
     }

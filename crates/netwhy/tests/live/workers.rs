@@ -59,11 +59,7 @@ fn a_pool_without_a_free_worker_is_named_with_the_share_of_failures() {
     finding.says("5 workers of pm.max_children 5");
     finding.says("504: ");
     finding.says("499: ");
-    assert!(
-        finding.0["impact"]["share"].as_f64().expect("share") > 0.1,
-        "{:#}",
-        finding.0
-    );
+    assert!(finding.0["impact"]["share"].as_f64().expect("share") > 0.1, "{:#}", finding.0);
     assert_eq!(finding.0["subject"]["name"], "php-fpm pool www");
     assert_eq!(finding.processes().len(), 5);
 }
@@ -126,10 +122,5 @@ fn two_causes_at_once_are_both_named() {
     let report = watch(&host, "5s", &[]);
     let mut causes = report.causes();
     causes.sort();
-    assert_eq!(
-        causes,
-        ["receiver-stalled", "worker-pool-exhausted"],
-        "{:#}",
-        report.0
-    );
+    assert_eq!(causes, ["receiver-stalled", "worker-pool-exhausted"], "{:#}", report.0);
 }

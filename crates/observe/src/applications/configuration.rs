@@ -130,14 +130,7 @@ pub(super) fn load(
             let file = named.unwrap_or_else(|| "/etc/php-fpm.conf".to_string());
             let file = absolute(cwd.unwrap_or("/"), &file);
             let mut section = String::new();
-            php_fpm::load(
-                machine,
-                inside,
-                &file,
-                &mut section,
-                &mut Vec::new(),
-                &mut found,
-            );
+            php_fpm::load(machine, inside, &file, &mut section, &mut Vec::new(), &mut found);
         }
         // Known by the words of their logs only.
         Kind::Apache | Kind::Haproxy | Kind::Postgresql => {}
@@ -153,7 +146,5 @@ fn absolute(folder: &str, path: &str) -> String {
 }
 
 fn parent(path: &str) -> String {
-    Path::new(path)
-        .parent()
-        .map_or(String::new(), |p| p.display().to_string())
+    Path::new(path).parent().map_or(String::new(), |p| p.display().to_string())
 }

@@ -52,18 +52,13 @@ pub(super) fn open_logs(machine: &dyn Machine, pid: u32, scan: Scan) -> Result<V
         }
         None => {
             let mut descriptors = Vec::new();
-            machine.list(&folder, &mut |name| {
-                descriptors.extend(name.parse::<u32>().ok())
-            })?;
+            machine.list(&folder, &mut |name| descriptors.extend(name.parse::<u32>().ok()))?;
             descriptors.sort_unstable();
             descriptors.truncate(MOST_FILES);
             descriptors
         }
     };
-    Ok(descriptors
-        .into_iter()
-        .filter_map(|fd| open_log(machine, pid, fd))
-        .collect())
+    Ok(descriptors.into_iter().filter_map(|fd| open_log(machine, pid, fd)).collect())
 }
 
 fn open_log(machine: &dyn Machine, pid: u32, fd: u32) -> Option<Open> {
@@ -77,12 +72,7 @@ fn open_log(machine: &dyn Machine, pid: u32, fd: u32) -> Option<Open> {
         return None;
     }
     let mut info = Vec::new();
-    machine
-        .read(
-            &PathBuf::from(format!("/proc/{pid}/fdinfo/{fd}")),
-            &mut info,
-        )
-        .ok()?;
+    machine.read(&PathBuf::from(format!("/proc/{pid}/fdinfo/{fd}")), &mut info).ok()?;
     let flags = flags(&info)?;
     // O_WRONLY or O_RDWR; O_APPEND (`include/uapi/asm-generic/fcntl.h`).
     let writes = flags & 0o3 != 0;
@@ -91,11 +81,7 @@ fn open_log(machine: &dyn Machine, pid: u32, fd: u32) -> Option<Open> {
         return None;
     }
     let stat = machine.stat(&entry).ok()?;
-    stat.regular.then(|| Open {
-        fd,
-        path: path.to_string(),
-        stat,
-    })
+    stat.regular.then(|| Open { fd, path: path.to_string(), stat })
 }
 
 /// The open flags in `/proc/PID/fdinfo/FD`, which are written in octal.
@@ -111,10 +97,7 @@ mod tests {
 
     #[test]
     fn flags_are_octal() {
-        assert_eq!(
-            flags(b"pos:\t45685\nflags:\t0102001\nmnt_id:\t27\n"),
-            Some(0o102_001)
-        );
+        assert_eq!(flags(b"pos:\t45685\nflags:\t0102001\nmnt_id:\t27\n"), Some(0o102_001));
         assert_eq!(flags(b"pos:\t1\nflags:\t9\n"), None);
         assert_eq!(flags(b"\xff"), None);
     }

@@ -36,15 +36,9 @@ impl Inside {
                 if nested(machine, pid) {
                     return Err(error);
                 }
-                Ok(Inside {
-                    pid,
-                    root: String::new(),
-                })
+                Ok(Inside { pid, root: String::new() })
             }
-            Err(error) if error.kind == Kind::NotFound => Ok(Inside {
-                pid,
-                root: String::new(),
-            }),
+            Err(error) if error.kind == Kind::NotFound => Ok(Inside { pid, root: String::new() }),
             _ => Ok(Inside { pid, root }),
         }
     }
@@ -106,12 +100,7 @@ impl Inside {
         let path = self.path(machine, seen);
         let stat = machine.stat(&path)?;
         if !stat.regular {
-            return Err(Error::new(
-                "read",
-                seen,
-                "it is no regular file",
-                Kind::Other,
-            ));
+            return Err(Error::new("read", seen, "it is no regular file", Kind::Other));
         }
         if stat.size > LARGEST_CONFIGURATION {
             let what = format!("it is longer than {LARGEST_CONFIGURATION} bytes");
@@ -160,10 +149,7 @@ impl Inside {
 /// number for each namespace from here down.
 fn nested(machine: &dyn Machine, pid: u32) -> bool {
     let mut status = Vec::new();
-    if machine
-        .read(Path::new(&format!("/proc/{pid}/status")), &mut status)
-        .is_err()
-    {
+    if machine.read(Path::new(&format!("/proc/{pid}/status")), &mut status).is_err() {
         return true;
     }
     let status = String::from_utf8_lossy(&status);
@@ -172,10 +158,7 @@ fn nested(machine: &dyn Machine, pid: u32) -> bool {
 }
 
 fn parts(path: &str) -> VecDeque<String> {
-    path.split('/')
-        .filter(|p| !p.is_empty() && *p != ".")
-        .map(str::to_string)
-        .collect()
+    path.split('/').filter(|p| !p.is_empty() && *p != ".").map(str::to_string).collect()
 }
 
 /// Whether a name matches a pattern of one path component, as glob(7) has it: a dot at the
@@ -263,11 +246,7 @@ mod tests {
             ("[x", "[x", false),
             ("", "", true),
         ] {
-            assert_eq!(
-                matches(pattern.as_bytes(), name.as_bytes()),
-                expected,
-                "{pattern} {name}"
-            );
+            assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
         }
     }
 

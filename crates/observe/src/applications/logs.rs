@@ -87,9 +87,7 @@ impl Logs {
     }
 
     fn find(&mut self, stat: Stat) -> Option<&mut Log> {
-        self.logs
-            .iter_mut()
-            .find(|l| (l.device, l.inode) == (stat.device, stat.inode))
+        self.logs.iter_mut().find(|l| (l.device, l.inode) == (stat.device, stat.inode))
     }
 
     fn watch(&mut self, log: Log) {
@@ -109,12 +107,7 @@ impl Logs {
         inside: &Inside,
         declared: Declared,
     ) {
-        let Declared {
-            paths,
-            what,
-            place,
-            reading,
-        } = declared;
+        let Declared { paths, what, place, reading } = declared;
         let subject = format!("{}'s {what} ({place})", kind.name());
         if let Reading::Refused(why) = reading {
             note(context, &subject, why.to_string(), None);
@@ -148,12 +141,7 @@ impl Logs {
                         return;
                     };
                     let why = format!("it goes to {target}: not read");
-                    note(
-                        context,
-                        &subject,
-                        why,
-                        Some(format!("set it to a file ({place})")),
-                    );
+                    note(context, &subject, why, Some(format!("set it to a file ({place})")));
                     return;
                 }
                 Err(error) if error.kind == sys::Kind::NotFound => {}
@@ -169,11 +157,8 @@ impl Logs {
 
     /// Reads what was written since the logs were first seen.
     pub(super) fn read(&mut self, context: &mut Context<'_>) -> Vec<AppLog> {
-        let mut pids: Vec<u32> = self
-            .logs
-            .iter()
-            .flat_map(|l| l.openers.iter().map(|o| o.0))
-            .collect();
+        let mut pids: Vec<u32> =
+            self.logs.iter().flat_map(|l| l.openers.iter().map(|o| o.0)).collect();
         pids.sort_unstable();
         pids.dedup();
         // A log may have been reopened under another number.
@@ -181,9 +166,7 @@ impl Logs {
             .into_iter()
             .flat_map(|pid| {
                 let open = files::open_logs(context.machine, pid, Scan::Below(64));
-                open.unwrap_or_default()
-                    .into_iter()
-                    .map(move |open| (pid, open))
+                open.unwrap_or_default().into_iter().map(move |open| (pid, open))
             })
             .collect();
         let mut buffer = std::mem::take(&mut context.buffer);
@@ -197,10 +180,7 @@ impl Logs {
                 _ => log.stretches(context, &now),
             })
             .collect();
-        let mut busy = stretches
-            .iter()
-            .filter(|s| s.iter().any(|s| s.to > s.from))
-            .count() as u64;
+        let mut busy = stretches.iter().filter(|s| s.iter().any(|s| s.to > s.from)).count() as u64;
         for (log, stretches) in self.logs.iter().zip(stretches) {
             if log.reading == Reading::Never {
                 continue;
@@ -217,10 +197,7 @@ impl Logs {
             context.gap_because(
                 Source::Logs,
                 "all logs",
-                format!(
-                    "{} more than the {MOST_LOGS} that are watched",
-                    self.not_watched
-                ),
+                format!("{} more than the {MOST_LOGS} that are watched", self.not_watched),
                 None,
             );
         }
@@ -239,34 +216,18 @@ impl Log {
         let mut candidates = vec![here.clone()];
         let fd = |(pid, fd): (u32, u32)| PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
         candidates.extend(self.openers.iter().map(|opener| fd(*opener)));
-        candidates.extend(
-            now.iter()
-                .filter(|(_, o)| same(&o.stat))
-                .map(|(p, o)| fd((*p, o.fd))),
-        );
+        candidates.extend(now.iter().filter(|(_, o)| same(&o.stat)).map(|(p, o)| fd((*p, o.fd))));
         candidates.push(self.inside.path(machine, &format!("{}.1", self.path)));
-        let old = candidates.into_iter().find_map(|path| {
-            machine
-                .stat(&path)
-                .ok()
-                .filter(same)
-                .map(|stat| (path, stat))
-        });
+        let old = candidates
+            .into_iter()
+            .find_map(|path| machine.stat(&path).ok().filter(same).map(|stat| (path, stat)));
         match old {
             // Shorter than it was: cut by `copytruncate`, written anew since.
             Some((path, stat)) if stat.size < self.start => {
-                stretches.push(Stretch {
-                    path,
-                    from: 0,
-                    to: stat.size,
-                });
+                stretches.push(Stretch { path, from: 0, to: stat.size });
             }
             Some((path, stat)) => {
-                stretches.push(Stretch {
-                    path,
-                    from: self.start,
-                    to: stat.size,
-                });
+                stretches.push(Stretch { path, from: self.start, to: stat.size });
             }
             None => {
                 context.gap_because(
@@ -281,11 +242,7 @@ impl Log {
             && !same(&stat)
             && stat.regular
         {
-            stretches.push(Stretch {
-                path: here,
-                from: 0,
-                to: stat.size,
-            });
+            stretches.push(Stretch { path: here, from: 0, to: stat.size });
         }
         stretches
     }
@@ -359,12 +316,7 @@ impl Log {
                 tally.unread(),
                 tally.lines()
             );
-            context.gap_because(
-                Source::Logs,
-                format!("the statuses in {}", self.path),
-                why,
-                None,
-            );
+            context.gap_because(Source::Logs, format!("the statuses in {}", self.path), why, None);
         }
         Some(log)
     }
@@ -399,10 +351,7 @@ fn target(
         here = link;
     }
     let shown = here.to_string_lossy().into_owned();
-    let shown = shown
-        .strip_prefix(&format!("/proc/{leader}/root"))
-        .unwrap_or(&shown)
-        .to_string();
+    let shown = shown.strip_prefix(&format!("/proc/{leader}/root")).unwrap_or(&shown).to_string();
     Some(match shown.as_str() {
         pipe if pipe.starts_with("pipe:") => "a pipe".to_string(),
         socket if socket.starts_with("socket:") => "a socket".to_string(),

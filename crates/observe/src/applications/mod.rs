@@ -94,23 +94,16 @@ impl Applications {
         if new.is_empty() {
             return;
         }
-        let names: HashMap<u32, &str> = context
-            .processes
-            .iter()
-            .map(|p| (p.pid, p.name.as_str()))
-            .collect();
+        let names: HashMap<u32, &str> =
+            context.processes.iter().map(|p| (p.pid, p.name.as_str())).collect();
         for process in &context.processes {
             self.known.entry(process.pid).or_insert_with(|| {
                 let parent = names.get(&process.parent).copied();
                 recognise::recognise(&process.name, &process.command, parent)
             });
         }
-        let listening: HashSet<u32> = context
-            .listening
-            .iter()
-            .flat_map(|i| context.holders_of(*i))
-            .copied()
-            .collect();
+        let listening: HashSet<u32> =
+            context.listening.iter().flat_map(|i| context.holders_of(*i)).copied().collect();
         for &(pid, parent) in &new {
             match self.known.get(&pid).cloned().flatten() {
                 Some(known) => self.join(context, pid, parent, known.kind),
@@ -123,17 +116,8 @@ impl Applications {
 
     /// Puts a process into its instance.
     fn join(&mut self, context: &mut Context<'_>, pid: u32, parent: u32, kind: Kind) {
-        let of = |pid: u32| {
-            self.known
-                .get(&pid)
-                .and_then(Option::as_ref)
-                .map(|k| k.kind)
-        };
-        let leader = if of(parent) == Some(kind) {
-            parent
-        } else {
-            pid
-        };
+        let of = |pid: u32| self.known.get(&pid).and_then(Option::as_ref).map(|k| k.kind);
+        let leader = if of(parent) == Some(kind) { parent } else { pid };
         if !self.instances.contains_key(&leader) {
             let instance = self.start(context, leader, kind);
             self.instances.insert(leader, instance);
@@ -147,22 +131,17 @@ impl Applications {
         }
         // The leader's gap, if any, says that open files cannot be seen.
         let scan = files::Scan::Below(WORKER_FILES);
-        if let (Ok(open), Some(inside)) = (
-            files::open_logs(context.machine, pid, scan),
-            &instance.inside,
-        ) {
+        if let (Ok(open), Some(inside)) =
+            (files::open_logs(context.machine, pid, scan), &instance.inside)
+        {
             self.logs.opened(pid, kind.name(), Some(kind), inside, open);
         }
     }
 
     /// Reads an instance's configuration and finds its logs.
     fn start(&mut self, context: &mut Context<'_>, leader: u32, kind: Kind) -> Instance {
-        let mut instance = Instance {
-            kind,
-            settings: Vec::new(),
-            processes: Vec::new(),
-            inside: None,
-        };
+        let mut instance =
+            Instance { kind, settings: Vec::new(), processes: Vec::new(), inside: None };
         let inside = match Inside::of(context.machine, leader) {
             Ok(inside) => inside,
             Err(error) => {
@@ -172,21 +151,12 @@ impl Applications {
             }
         };
         match files::open_logs(context.machine, leader, files::Scan::All) {
-            Ok(open) => self
-                .logs
-                .opened(leader, kind.name(), Some(kind), &inside, open),
+            Ok(open) => self.logs.opened(leader, kind.name(), Some(kind), &inside, open),
             Err(error) => {
-                context.gap(
-                    Source::Logs,
-                    format!("which logs {} has open", kind.name()),
-                    &error,
-                );
+                context.gap(Source::Logs, format!("which logs {} has open", kind.name()), &error);
             }
         }
-        let cwd = context
-            .machine
-            .link(Path::new(&format!("/proc/{leader}/cwd")))
-            .ok();
+        let cwd = context.machine.link(Path::new(&format!("/proc/{leader}/cwd"))).ok();
         let cwd = cwd.as_deref().and_then(Path::to_str);
         let command = command(context, leader);
         let found = configuration::load(context.machine, &inside, kind, &command, cwd);
@@ -201,10 +171,7 @@ impl Applications {
 
     /// A process of a program that is not known: its open logs, when it listens.
     fn stranger(&mut self, context: &mut Context<'_>, pid: u32) {
-        let listens = context
-            .listening
-            .iter()
-            .any(|i| context.holders_of(*i).contains(&pid));
+        let listens = context.listening.iter().any(|i| context.holders_of(*i).contains(&pid));
         if !listens || self.strangers >= STRANGERS {
             return;
         }
@@ -220,13 +187,8 @@ impl Applications {
         let Ok(inside) = Inside::of(context.machine, pid) else {
             return;
         };
-        let name = context
-            .processes
-            .iter()
-            .find(|p| p.pid == pid)
-            .map(|p| p.name.clone());
-        self.logs
-            .opened(pid, &name.unwrap_or_default(), None, &inside, open);
+        let name = context.processes.iter().find(|p| p.pid == pid).map(|p| p.name.clone());
+        self.logs.opened(pid, &name.unwrap_or_default(), None, &inside, open);
     }
 
     /// Writes into the processes what they are.
@@ -278,11 +240,8 @@ fn command(context: &mut Context<'_>, pid: u32) -> String {
     let path = format!("/proc/{pid}/cmdline");
     match context.machine.read(Path::new(&path), &mut context.buffer) {
         Ok(()) => {
-            let bytes: Vec<u8> = context
-                .buffer
-                .iter()
-                .map(|b| if *b == 0 { b' ' } else { *b })
-                .collect();
+            let bytes: Vec<u8> =
+                context.buffer.iter().map(|b| if *b == 0 { b' ' } else { *b }).collect();
             String::from_utf8_lossy(&bytes).trim_end().to_string()
         }
         Err(_) => String::new(), // it ended: so will its listing
@@ -292,11 +251,7 @@ fn command(context: &mut Context<'_>, pid: u32) -> String {
 fn note_gaps(context: &mut Context<'_>, kind: Kind, found: &Configuration) {
     let name = kind.name();
     for (file, error) in found.gaps.iter().take(3) {
-        context.gap(
-            Source::Logs,
-            format!("the configuration of {name} ({file})"),
-            error,
-        );
+        context.gap(Source::Logs, format!("the configuration of {name} ({file})"), error);
     }
     if found.gaps.len() > 3 {
         context.gap_because(

@@ -43,44 +43,17 @@ pub(super) struct Known {
 /// nginx and php-fpm write what they are over their command lines (`ngx_setproctitle`,
 /// `fpm_env_setproctitle`); the others are known by the name of their program.
 pub(super) fn recognise(name: &str, command: &str, parent: Option<&str>) -> Option<Known> {
-    let known = |kind, role| {
-        Some(Known {
-            kind,
-            role,
-            pool: None,
-        })
-    };
+    let known = |kind, role| Some(Known { kind, role, pool: None });
     if let Some(title) = command.strip_prefix("nginx: ") {
-        return known(
-            Kind::Nginx,
-            if title.starts_with("master") {
-                "master"
-            } else {
-                "worker"
-            },
-        );
+        return known(Kind::Nginx, if title.starts_with("master") { "master" } else { "worker" });
     }
     if let Some(title) = command.strip_prefix("php-fpm: ") {
-        let pool = title
-            .strip_prefix("pool ")
-            .map(|pool| pool.trim_end().to_string());
+        let pool = title.strip_prefix("pool ").map(|pool| pool.trim_end().to_string());
         // A worker has its master's title until it has written its own.
-        let role = if pool.is_some() || parent == Some(name) {
-            "worker"
-        } else {
-            "master"
-        };
-        return Some(Known {
-            kind: Kind::PhpFpm,
-            role,
-            pool,
-        });
+        let role = if pool.is_some() || parent == Some(name) { "worker" } else { "master" };
+        return Some(Known { kind: Kind::PhpFpm, role, pool });
     }
-    let role = if parent == Some(name) {
-        "worker"
-    } else {
-        "master"
-    };
+    let role = if parent == Some(name) { "worker" } else { "master" };
     match name {
         // `master_process off` leaves the command line as it was.
         "nginx" => known(Kind::Nginx, role),
@@ -105,9 +78,7 @@ pub(super) struct NginxOptions {
 /// The options in `nginx: master process /usr/sbin/nginx -c FILE`, where nginx has joined its
 /// arguments with spaces.
 pub(super) fn nginx_options(command: &str) -> NginxOptions {
-    let command = command
-        .strip_prefix("nginx: master process ")
-        .unwrap_or(command);
+    let command = command.strip_prefix("nginx: master process ").unwrap_or(command);
     let mut words = command.split_whitespace();
     let mut options = NginxOptions {
         program: words.next().unwrap_or_default().to_string(),
@@ -118,16 +89,8 @@ pub(super) fn nginx_options(command: &str) -> NginxOptions {
             Some((option @ ("-c" | "-p"), joined)) => (option, joined),
             _ => continue,
         };
-        let value = if joined.is_empty() {
-            words.next()
-        } else {
-            Some(joined)
-        };
-        let place = if option == "-c" {
-            &mut options.file
-        } else {
-            &mut options.prefix
-        };
+        let value = if joined.is_empty() { words.next() } else { Some(joined) };
+        let place = if option == "-c" { &mut options.file } else { &mut options.prefix };
         *place = value.map(str::to_string);
     }
     options
@@ -156,11 +119,7 @@ mod tests {
     use super::*;
 
     fn known(kind: Kind, role: &'static str, pool: Option<&str>) -> Option<Known> {
-        Some(Known {
-            kind,
-            role,
-            pool: pool.map(str::to_string),
-        })
+        Some(Known { kind, role, pool: pool.map(str::to_string) })
     }
 
     #[test]
@@ -172,24 +131,9 @@ mod tests {
                 None,
                 known(Kind::Nginx, "master", None),
             ),
-            (
-                "nginx",
-                "nginx: worker process",
-                Some("nginx"),
-                known(Kind::Nginx, "worker", None),
-            ),
-            (
-                "nginx",
-                "nginx: cache manager process",
-                None,
-                known(Kind::Nginx, "worker", None),
-            ),
-            (
-                "nginx",
-                "nginx -g master_process off;",
-                None,
-                known(Kind::Nginx, "master", None),
-            ),
+            ("nginx", "nginx: worker process", Some("nginx"), known(Kind::Nginx, "worker", None)),
+            ("nginx", "nginx: cache manager process", None, known(Kind::Nginx, "worker", None)),
+            ("nginx", "nginx -g master_process off;", None, known(Kind::Nginx, "master", None)),
             (
                 "php-fpm8.2",
                 "php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)   ",
@@ -202,18 +146,8 @@ mod tests {
                 Some("php-fpm8.2"),
                 known(Kind::PhpFpm, "worker", Some("www")),
             ),
-            (
-                "apache2",
-                "/usr/sbin/apache2 -k start",
-                None,
-                known(Kind::Apache, "master", None),
-            ),
-            (
-                "apache2",
-                "",
-                Some("apache2"),
-                known(Kind::Apache, "worker", None),
-            ),
+            ("apache2", "/usr/sbin/apache2 -k start", None, known(Kind::Apache, "master", None)),
+            ("apache2", "", Some("apache2"), known(Kind::Apache, "worker", None)),
             ("vim", "vim nginx: master process", None, None),
         ] {
             assert_eq!(recognise(name, command, parent), expected, "{command}");
@@ -232,10 +166,7 @@ mod tests {
         assert_eq!(nginx_options("nginx: master process nginx -c").file, None);
         let title = "php-fpm: master process (/etc/php fpm/x.conf)    ";
         assert_eq!(php_fpm_file(title).as_deref(), Some("/etc/php fpm/x.conf"));
-        assert_eq!(
-            php_fpm_file("php-fpm -F -y b.conf").as_deref(),
-            Some("b.conf")
-        );
+        assert_eq!(php_fpm_file("php-fpm -F -y b.conf").as_deref(), Some("b.conf"));
         assert_eq!(php_fpm_file("php-fpm --fpm-config=c").as_deref(), Some("c"));
         assert_eq!(php_fpm_file("php-fpm"), None);
     }

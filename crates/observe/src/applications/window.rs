@@ -24,11 +24,7 @@ const BYTES_TO_RECOGNISE: usize = 64 << 10;
 
 /// Most bytes read of a log in this dialect.
 pub(super) fn most(dialect: &Dialect) -> u64 {
-    if matches!(dialect, Dialect::Access(_)) {
-        MOST_OF_ACCESS
-    } else {
-        MOST_OF_ERRORS
-    }
+    if matches!(dialect, Dialect::Access(_)) { MOST_OF_ACCESS } else { MOST_OF_ERRORS }
 }
 
 /// The dialect of the first line from an offset that has a known form.
@@ -45,12 +41,8 @@ pub(super) fn recognise(
     let length = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
     buffer.resize(length.min(BYTES_TO_RECOGNISE), 0);
     let filled = fill(machine, path, from, buffer)?;
-    let lines = buffer[..filled]
-        .split(|b| *b == b'\n')
-        .take(LINES_TO_RECOGNISE);
-    Ok(lines
-        .filter(|line| !line.is_empty())
-        .find_map(Dialect::recognise))
+    let lines = buffer[..filled].split(|b| *b == b'\n').take(LINES_TO_RECOGNISE);
+    Ok(lines.filter(|line| !line.is_empty()).find_map(Dialect::recognise))
 }
 
 /// Counts the lines between two offsets, reading at most `most` bytes; gives the bytes of which

@@ -74,11 +74,7 @@ impl Grouping {
                 .filter(|(_, count)| *count > 0)
                 .map(|(number, count)| (name(number), count))
                 .collect(),
-            by_state: self
-                .states
-                .into_iter()
-                .map(|(s, n)| (s.to_string(), n))
-                .collect(),
+            by_state: self.states.into_iter().map(|(s, n)| (s.to_string(), n)).collect(),
             unreplied: self.unreplied,
             assured: self.assured,
             top_sources: self.sources.finish(top, |ip| ip.to_string()),
@@ -100,10 +96,7 @@ struct Frequent<K> {
 
 impl<K> Default for Frequent<K> {
     fn default() -> Self {
-        Frequent {
-            counts: HashMap::new(),
-            floor: 0,
-        }
+        Frequent { counts: HashMap::new(), floor: 0 }
     }
 }
 
@@ -131,13 +124,7 @@ impl<K: Hash + Eq + Copy + Ord> Frequent<K> {
         let mut all: Vec<_> = self.counts.into_iter().collect();
         all.sort_by(|a, b| b.1.0.cmp(&a.1.0).then(a.0.cmp(&b.0)));
         all.truncate(top);
-        all.into_iter()
-            .map(|(key, (count, error))| Top {
-                key: name(key),
-                count,
-                error,
-            })
-            .collect()
+        all.into_iter().map(|(key, (count, error))| Top { key: name(key), count, error }).collect()
     }
 }
 
@@ -156,14 +143,7 @@ mod tests {
             }
         }
         let top = frequent.finish(5, |value| value.to_string());
-        assert_eq!(
-            top[0],
-            Top {
-                key: "9".into(),
-                count: 10,
-                error: 0
-            }
-        );
+        assert_eq!(top[0], Top { key: "9".into(), count: 10, error: 0 });
         assert_eq!(top.len(), 5);
     }
 
@@ -179,10 +159,7 @@ mod tests {
         }
         let top = &frequent.finish(1, |value| value.to_string())[0];
         assert_eq!(top.key, "7");
-        assert!(
-            top.count >= 5000 && top.count - top.error <= 5000,
-            "{top:?}"
-        );
+        assert!(top.count >= 5000 && top.count - top.error <= 5000, "{top:?}");
     }
 
     proptest! {

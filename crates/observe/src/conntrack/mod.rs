@@ -77,25 +77,15 @@ impl Observe for Tracking {
                 .collect::<BTreeMap<_, _>>()
         });
         let refused = statistics.as_ref().is_some_and(|all| {
-            REFUSALS
-                .iter()
-                .any(|name| all.get(*name).is_some_and(|c| c.growth() > 0))
+            REFUSALS.iter().any(|name| all.get(*name).is_some_and(|c| c.growth() > 0))
         });
         let wanted = refused
             || self.count.last <= SMALL
             || self.count.max as f64 >= NEARLY_FULL * max as f64;
         // Walking the hash of an empty table costs as much as that of a full one.
-        let table = (wanted && self.count.max > 0)
-            .then(|| table(context))
-            .flatten();
-        evidence.conntrack = Some(Conntrack {
-            loaded: true,
-            count: self.count,
-            max,
-            buckets,
-            statistics,
-            table,
-        });
+        let table = (wanted && self.count.max > 0).then(|| table(context)).flatten();
+        evidence.conntrack =
+            Some(Conntrack { loaded: true, count: self.count, max, buckets, statistics, table });
     }
 
     fn seen(&self) -> Option<String> {
@@ -113,15 +103,8 @@ impl Tracking {
 
 fn number(context: &mut Context<'_>, name: &str) -> Option<u64> {
     let path = format!("/proc/sys/net/netfilter/nf_conntrack_{name}");
-    context
-        .machine
-        .read(Path::new(&path), &mut context.buffer)
-        .ok()?;
-    std::str::from_utf8(&context.buffer)
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
+    context.machine.read(Path::new(&path), &mut context.buffer).ok()?;
+    std::str::from_utf8(&context.buffer).ok()?.trim().parse().ok()
 }
 
 fn table(context: &mut Context<'_>) -> Option<model::ConntrackTable> {
@@ -133,11 +116,7 @@ fn table(context: &mut Context<'_>) -> Option<model::ConntrackTable> {
     match read {
         Ok(()) => Some(grouping.finish(TOP)),
         Err(error) => {
-            context.gap(
-                Source::Conntrack,
-                "the entries of connection tracking",
-                &error,
-            );
+            context.gap(Source::Conntrack, "the entries of connection tracking", &error);
             None
         }
     }
@@ -146,24 +125,16 @@ fn table(context: &mut Context<'_>) -> Option<model::ConntrackTable> {
 /// Statistics summed over the CPUs.
 fn statistics(context: &mut Context<'_>) -> Option<BTreeMap<String, u64>> {
     let mut all: BTreeMap<String, u64> = BTreeMap::new();
-    let read = payloads(
-        context.machine,
-        &conntrack::request_statistics(),
-        &mut |payload| {
-            conntrack::statistics(payload, |name, value| {
-                *all.entry(name.to_string()).or_default() += value;
-            });
-            ControlFlow::Continue(())
-        },
-    );
+    let read = payloads(context.machine, &conntrack::request_statistics(), &mut |payload| {
+        conntrack::statistics(payload, |name, value| {
+            *all.entry(name.to_string()).or_default() += value;
+        });
+        ControlFlow::Continue(())
+    });
     match read {
         Ok(()) => Some(all),
         Err(error) => {
-            context.gap(
-                Source::Conntrack,
-                "the statistics of connection tracking",
-                &error,
-            );
+            context.gap(Source::Conntrack, "the statistics of connection tracking", &error);
             None
         }
     }
@@ -178,14 +149,10 @@ pub fn dump(
     machine: &dyn Machine,
     entry: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>,
 ) -> sys::Result<()> {
-    payloads(
-        machine,
-        &conntrack::request_table(),
-        &mut |payload| match Entry::parse(payload) {
-            Ok(parsed) => entry(&parsed),
-            Err(_) => ControlFlow::Continue(()), // a kind that this netwhy does not know
-        },
-    )
+    payloads(machine, &conntrack::request_table(), &mut |payload| match Entry::parse(payload) {
+        Ok(parsed) => entry(&parsed),
+        Err(_) => ControlFlow::Continue(()), // a kind that this netwhy does not know
+    })
 }
 
 /// Calls for each message of an answer.

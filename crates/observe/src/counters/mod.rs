@@ -61,21 +61,14 @@ fn counters(context: &mut Context<'_>) -> Option<BTreeMap<String, u64>> {
 
 /// `sockstat` and `sockstat6`.
 fn sockstat(context: &mut Context<'_>) -> Option<[String; 2]> {
-    let v4 = context
-        .text(Source::Sockstat, "numbers of sockets", "/proc/net/sockstat")?
-        .to_string();
-    Some([
-        v4,
-        optional(context, "/proc/net/sockstat6").unwrap_or_default(),
-    ])
+    let v4 =
+        context.text(Source::Sockstat, "numbers of sockets", "/proc/net/sockstat")?.to_string();
+    Some([v4, optional(context, "/proc/net/sockstat6").unwrap_or_default()])
 }
 
 /// Text of a file that need not be there.
 fn optional(context: &mut Context<'_>, path: &str) -> Option<String> {
-    context
-        .machine
-        .read(Path::new(path), &mut context.buffer)
-        .ok()?;
+    context.machine.read(Path::new(path), &mut context.buffer).ok()?;
     String::from_utf8(context.buffer.clone()).ok()
 }
 

@@ -102,11 +102,7 @@ fn take(log: &mut KernelLog, bytes: &[u8], at_ms: u64) {
     if log.network.len() < KEPT && WORDS.iter().any(|word| lower.contains(word)) {
         let mut text = record.text;
         text.truncate(text.floor_char_boundary(TEXT));
-        log.network.push(KernelLine {
-            at_ms,
-            priority: record.priority,
-            text,
-        });
+        log.network.push(KernelLine { at_ms, priority: record.priority, text });
     }
 }
 
@@ -117,11 +113,7 @@ mod tests {
     #[test]
     fn lines_about_the_network_are_kept_and_the_others_counted() {
         let mut log = KernelLog::default();
-        take(
-            &mut log,
-            b"4,1,2,-;nf_conntrack: nf_conntrack: table full, dropping packet",
-            700,
-        );
+        take(&mut log, b"4,1,2,-;nf_conntrack: nf_conntrack: table full, dropping packet", 700);
         take(&mut log, b"6,2,3,-;usb 1-1: new device", 800);
         take(&mut log, b"not a record", 900);
         assert_eq!(log.lines, 2);

@@ -108,10 +108,7 @@ impl Observe for Processes {
             let (what, closes_with) = if root {
                 ("the sockets of guarded processes", None)
             } else {
-                (
-                    "who holds the sockets of other users",
-                    Some("run as root (sudo netwhy)"),
-                )
+                ("who holds the sockets of other users", Some("run as root (sudo netwhy)"))
             };
             let why = match self.denied.len() {
                 1 => format!("cannot read the open files of process {example}: permission denied"),
@@ -120,12 +117,7 @@ impl Observe for Processes {
                      permission denied"
                 ),
             };
-            context.gap_because(
-                Source::Processes,
-                what,
-                why,
-                closes_with.map(str::to_string),
-            );
+            context.gap_because(Source::Processes, what, why, closes_with.map(str::to_string));
         }
     }
 }
@@ -153,10 +145,7 @@ impl Processes {
             match holders::some(context, pid) {
                 Ok(true) => holding.push(pid),
                 Ok(false) => {}
-                Err(Error {
-                    kind: Kind::Permission,
-                    ..
-                }) => {
+                Err(Error { kind: Kind::Permission, .. }) => {
                     self.denied.insert(pid);
                 }
                 Err(_) => {} // it ended meanwhile
@@ -173,11 +162,7 @@ impl Processes {
             .collect();
         for pid in parents {
             let name = read::name(context, pid);
-            if context
-                .processes
-                .iter()
-                .any(|p| p.parent == pid && Some(&p.name) == name.as_ref())
-            {
+            if context.processes.iter().any(|p| p.parent == pid && Some(&p.name) == name.as_ref()) {
                 self.meet(context, pid);
             }
         }
@@ -205,10 +190,7 @@ impl Processes {
                 run_delay_ns: usage.run_delay_ns,
             },
         );
-        context.processes.push(Process {
-            threads: usage.threads,
-            ..identity
-        });
+        context.processes.push(Process { threads: usage.threads, ..identity });
     }
 
     /// Samples states and open files of the processes that listen, and of some others.
@@ -220,22 +202,14 @@ impl Processes {
             .collect();
         pids.sort_unstable();
         pids.dedup();
-        let others = context
-            .processes
-            .iter()
-            .map(|p| p.pid)
-            .filter(|p| pids.binary_search(p).is_err());
+        let others =
+            context.processes.iter().map(|p| p.pid).filter(|p| pids.binary_search(p).is_err());
         let others: Vec<u32> = others.collect();
         pids.extend(others);
         pids.truncate(SAMPLED);
         for pid in pids {
             if let Some(usage) = read::state(context, pid) {
-                *self
-                    .states
-                    .entry(pid)
-                    .or_default()
-                    .entry(usage)
-                    .or_default() += 1;
+                *self.states.entry(pid).or_default().entry(usage).or_default() += 1;
             }
             if let Some(open) = read::open_files(context, pid) {
                 self.open_files.entry(pid).or_default().look(open);

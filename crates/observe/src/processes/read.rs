@@ -19,10 +19,7 @@ pub(super) struct Usage {
 }
 
 fn file<'a>(context: &'a mut Context<'_>, path: &str) -> Option<&'a [u8]> {
-    context
-        .machine
-        .read(&PathBuf::from(path), &mut context.buffer)
-        .ok()?;
+    context.machine.read(&PathBuf::from(path), &mut context.buffer).ok()?;
     Some(&context.buffer)
 }
 
@@ -33,31 +30,17 @@ pub(super) fn identity(context: &mut Context<'_>, pid: u32) -> Option<Process> {
         Some(bytes) => wire::proc_pid::command(bytes),
         None => String::new(),
     };
-    Some(Process {
-        pid,
-        parent: stat.parent,
-        name: stat.name,
-        command,
-        ..Process::default()
-    })
+    Some(Process { pid, parent: stat.parent, name: stat.name, command, ..Process::default() })
 }
 
 /// Name of a process.
 pub(super) fn name(context: &mut Context<'_>, pid: u32) -> Option<String> {
-    Some(
-        wire::proc_pid::stat(file(context, &format!("/proc/{pid}/stat"))?)
-            .ok()?
-            .name,
-    )
+    Some(wire::proc_pid::stat(file(context, &format!("/proc/{pid}/stat"))?).ok()?.name)
 }
 
 /// State letter of the main thread.
 pub(super) fn state(context: &mut Context<'_>, pid: u32) -> Option<char> {
-    Some(
-        wire::proc_pid::stat(file(context, &format!("/proc/{pid}/stat"))?)
-            .ok()?
-            .state,
-    )
+    Some(wire::proc_pid::stat(file(context, &format!("/proc/{pid}/stat"))?).ok()?.state)
 }
 
 /// CPU time of the process and run delay of at most `threads` of its threads.
@@ -91,11 +74,7 @@ pub(super) fn usage(context: &mut Context<'_>, pid: u32, threads: usize) -> Opti
 }
 
 fn run_delay(context: &mut Context<'_>, path: &str) -> Option<u64> {
-    Some(
-        wire::proc_pid::schedstat(file(context, path)?)
-            .ok()?
-            .run_delay_ns,
-    )
+    Some(wire::proc_pid::schedstat(file(context, path)?).ok()?.run_delay_ns)
 }
 
 /// Number of open files: the size of `/proc/PID/fd` since Linux 6.2, counted before.
@@ -112,7 +91,5 @@ pub(super) fn open_files(context: &mut Context<'_>, pid: u32) -> Option<u64> {
 
 /// Soft limit of open files.
 pub(super) fn open_files_limit(context: &mut Context<'_>, pid: u32) -> Option<u64> {
-    wire::proc_pid::limits(file(context, &format!("/proc/{pid}/limits"))?)
-        .ok()?
-        .open_files
+    wire::proc_pid::limits(file(context, &format!("/proc/{pid}/limits"))?).ok()?.open_files
 }

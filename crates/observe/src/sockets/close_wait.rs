@@ -49,14 +49,7 @@ impl CloseWaits {
             known.last_look = look;
             known.silent_ms = seen().silent_ms.or(known.silent_ms);
         } else if self.sockets.len() < FOLLOWED {
-            self.sockets.insert(
-                cookie,
-                Seen {
-                    first_look: look,
-                    last_look: look,
-                    ..seen()
-                },
-            );
+            self.sockets.insert(cookie, Seen { first_look: look, last_look: look, ..seen() });
         }
     }
 
@@ -79,10 +72,8 @@ impl CloseWaits {
             let pid = context.holders_of(seen.inode).first().copied();
             by_pid.entry(pid).or_default().push(seen);
         }
-        let mut all: Vec<_> = by_pid
-            .into_iter()
-            .map(|(pid, seen)| summary(pid, &seen, self.looks))
-            .collect();
+        let mut all: Vec<_> =
+            by_pid.into_iter().map(|(pid, seen)| summary(pid, &seen, self.looks)).collect();
         all.sort_by(|a, b| b.count.max.cmp(&a.count.max).then(a.pid.cmp(&b.pid)));
         all.truncate(TOLD);
         all
@@ -109,10 +100,7 @@ fn summary(pid: Option<u32>, sockets: &[Seen], looks: u32) -> CloseWait {
         pid,
         count,
         fell,
-        stayed: sockets
-            .iter()
-            .filter(|s| s.first_look == 0 && s.last_look == last)
-            .count() as u64,
+        stayed: sockets.iter().filter(|s| s.first_look == 0 && s.last_look == last).count() as u64,
         left: sockets.iter().filter(|s| s.last_look < last).count() as u64,
         oldest_ms: sockets.iter().filter_map(|s| s.silent_ms).max(),
         local_port: shared(sockets.iter().map(|s| s.local.port())),
@@ -128,10 +116,7 @@ fn shared<T: Hash + Eq + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
         all += 1;
         *counts.entry(value).or_default() += 1;
     }
-    counts
-        .into_iter()
-        .find(|(_, n)| n * 2 > all)
-        .map(|(value, _)| value)
+    counts.into_iter().find(|(_, n)| n * 2 > all).map(|(value, _)| value)
 }
 
 #[cfg(test)]
@@ -144,14 +129,7 @@ mod tests {
 
     fn socket(port: u16) -> Seen {
         let (local, remote) = (end(80), end(port));
-        Seen {
-            inode: 1,
-            local,
-            remote,
-            first_look: 0,
-            last_look: 0,
-            silent_ms: Some(100),
-        }
+        Seen { inode: 1, local, remote, first_look: 0, last_look: 0, silent_ms: Some(100) }
     }
 
     #[test]
@@ -165,10 +143,7 @@ mod tests {
         }
         let sockets: Vec<_> = looks.sockets.into_values().collect();
         let seen = summary(Some(7), &sockets, 4);
-        assert_eq!(
-            (seen.count.first, seen.count.last, seen.fell),
-            (1, 4, false)
-        );
+        assert_eq!((seen.count.first, seen.count.last, seen.fell), (1, 4, false));
         assert_eq!((seen.stayed, seen.left, seen.local_port), (1, 0, Some(80)));
         assert_eq!(seen.remote, None);
 

@@ -21,10 +21,7 @@ pub fn sockets(
     socket: &mut dyn FnMut(&Record<'_>),
 ) -> Result<()> {
     datagrams(machine, request, &mut |datagram| {
-        for message in messages(datagram)
-            .flatten()
-            .filter(|message| !message.is_end())
-        {
+        for message in messages(datagram).flatten().filter(|message| !message.is_end()) {
             if let Ok(record) = Record::parse(message.payload) {
                 socket(&record);
             }
@@ -44,10 +41,7 @@ pub fn unix(
     socket: &mut dyn FnMut(&unix_diag::Record<'_>),
 ) -> Result<()> {
     datagrams(machine, request, &mut |datagram| {
-        for message in messages(datagram)
-            .flatten()
-            .filter(|message| !message.is_end())
-        {
+        for message in messages(datagram).flatten().filter(|message| !message.is_end()) {
             if let Ok(record) = unix_diag::Record::parse(message.payload) {
                 socket(&record);
             }
@@ -101,10 +95,7 @@ pub fn records<E>(
     datagram: &[u8],
     socket: &mut dyn FnMut(&Record<'_>) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    for message in messages(datagram)
-        .flatten()
-        .filter(|message| !message.is_end())
-    {
+    for message in messages(datagram).flatten().filter(|message| !message.is_end()) {
         if let Ok(record) = Record::parse(message.payload) {
             socket(&record)?;
         }

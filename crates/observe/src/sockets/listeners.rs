@@ -27,10 +27,7 @@ impl Listeners {
         let new = self.looks > 0;
         let by_port = &mut self.by_port;
         let listener = self.by_cookie.entry(record.cookie()).or_insert_with(|| {
-            by_port
-                .entry(record.local().port())
-                .or_default()
-                .push(record.cookie());
+            by_port.entry(record.local().port()).or_default().push(record.cookie());
             Listener {
                 local: record.local(),
                 inode: record.inode(),
@@ -42,13 +39,11 @@ impl Listeners {
                 looks_full: 0,
                 looks_waiting: 0,
                 half_open: None,
-                drops: drops.map(|now| {
-                    if new {
-                        Change::new(0, now)
-                    } else {
-                        Change::new(now, now)
-                    }
-                }),
+                drops: drops.map(
+                    |now| {
+                        if new { Change::new(0, now) } else { Change::new(now, now) }
+                    },
+                ),
                 new,
             }
         });
@@ -67,9 +62,7 @@ impl Listeners {
     pub(super) fn end_of_look(&mut self, context: &mut Context<'_>) {
         self.looks += 1;
         context.listening.clear();
-        context
-            .listening
-            .extend(self.by_cookie.values().map(|l| l.inode));
+        context.listening.extend(self.by_cookie.values().map(|l| l.inode));
         self.by_cookie.values().for_each(|l| context.want(l.inode));
     }
 
@@ -94,20 +87,14 @@ impl Listeners {
     pub(super) fn half_open(&mut self, counts: &HashMap<SocketAddr, u64>) {
         let mut by_cookie: HashMap<u64, u64> = HashMap::new();
         for (local, count) in counts {
-            let cookies = self
-                .by_port
-                .get(&local.port())
-                .map_or(&[][..], Vec::as_slice);
+            let cookies = self.by_port.get(&local.port()).map_or(&[][..], Vec::as_slice);
             let matching: Vec<u64> = cookies
                 .iter()
                 .copied()
                 .filter(|cookie| {
-                    self.by_cookie
-                        .get(cookie)
-                        .map(|l| l.local.ip())
-                        .is_some_and(|ip| {
-                            ip.is_unspecified() || ip.to_canonical() == local.ip().to_canonical()
-                        })
+                    self.by_cookie.get(cookie).map(|l| l.local.ip()).is_some_and(|ip| {
+                        ip.is_unspecified() || ip.to_canonical() == local.ip().to_canonical()
+                    })
                 })
                 .collect();
             // With SO_REUSEPORT several share a port; the kernel does not say whose request it is.
@@ -123,30 +110,17 @@ impl Listeners {
 
     /// A few words on the worst queue so far.
     pub(super) fn seen(&self) -> Option<String> {
-        let dropped: u64 = self
-            .by_cookie
-            .values()
-            .filter_map(|l| l.drops)
-            .map(Change::growth)
-            .sum();
-        let worst = self
-            .by_cookie
-            .values()
-            .max_by_key(|l| (l.looks_full, l.queue.last))?;
+        let dropped: u64 =
+            self.by_cookie.values().filter_map(|l| l.drops).map(Change::growth).sum();
+        let worst = self.by_cookie.values().max_by_key(|l| (l.looks_full, l.queue.last))?;
         if dropped > 0 {
-            let most = self
-                .by_cookie
-                .values()
-                .max_by_key(|l| l.drops.map_or(0, Change::growth))?;
+            let most = self.by_cookie.values().max_by_key(|l| l.drops.map_or(0, Change::growth))?;
             Some(format!(
                 "{dropped} handshakes dropped, queue of {} {}/{}",
                 most.local, most.queue.last, most.limit
             ))
         } else if worst.looks_full > 0 {
-            Some(format!(
-                "queue of {} full, {}/{}",
-                worst.local, worst.queue.last, worst.limit
-            ))
+            Some(format!("queue of {} full, {}/{}", worst.local, worst.queue.last, worst.limit))
         } else {
             None
         }

@@ -65,10 +65,8 @@ impl Observe for Sockets {
     }
 
     fn seen(&self) -> Option<String> {
-        let words: Vec<String> = [self.whole.seen(), self.listeners.seen()]
-            .into_iter()
-            .flatten()
-            .collect();
+        let words: Vec<String> =
+            [self.whole.seen(), self.listeners.seen()].into_iter().flatten().collect();
         (!words.is_empty()).then(|| words.join("; "))
     }
 }
@@ -81,9 +79,7 @@ impl Sockets {
         let states = States::only(model::TcpState::Listen);
         let request = request(Family::Both, states, Extensions::MEMORY);
         let listeners = &mut self.listeners;
-        let done = dump::sockets(context.machine, &request, &mut |record| {
-            listeners.add(record)
-        });
+        let done = dump::sockets(context.machine, &request, &mut |record| listeners.add(record));
         match done {
             Ok(()) => self.listeners.end_of_look(context),
             Err(error) => {

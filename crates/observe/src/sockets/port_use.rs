@@ -41,29 +41,21 @@ impl Ports {
     /// Reads the range of ports that connect() may take.
     pub(super) fn begin(&mut self, context: &mut Context<'_>) {
         let what = "the range of local ports";
-        let Some(range) = context.text(
-            Source::Sockets,
-            what,
-            "/proc/sys/net/ipv4/ip_local_port_range",
-        ) else {
+        let Some(range) =
+            context.text(Source::Sockets, what, "/proc/sys/net/ipv4/ip_local_port_range")
+        else {
             return;
         };
         let range = range.to_string();
         let reserved = context
-            .text(
-                Source::Sockets,
-                what,
-                "/proc/sys/net/ipv4/ip_local_reserved_ports",
-            )
+            .text(Source::Sockets, what, "/proc/sys/net/ipv4/ip_local_reserved_ports")
             .unwrap_or_default();
         self.range = PortSet::available(&range, reserved).ok();
     }
 
     /// Whether connect() could have taken this local port.
     pub(super) fn has(&self, port: u16) -> bool {
-        self.range
-            .as_ref()
-            .is_some_and(|range| range.contains(port))
+        self.range.as_ref().is_some_and(|range| range.contains(port))
     }
 
     /// Takes one socket in, whose local port is in the range and not a listener's.
@@ -113,19 +105,14 @@ impl Ports {
             group.now.clear();
         }
         // Destinations of single sockets come and go: only the fuller ones are worth keeping.
-        self.groups
-            .retain(|_, group| !group.before.is_empty() || group.in_use.max > 1);
+        self.groups.retain(|_, group| !group.before.is_empty() || group.in_use.max > 1);
     }
 
     /// Wants to know who connects to destinations that use up their ports.
     pub(super) fn want(&self, context: &mut Context<'_>) {
         let available = self.range.as_ref().map_or(0, PortSet::len);
         let wanted = WANTED_FROM * f64::from(available);
-        for group in self
-            .groups
-            .values()
-            .filter(|group| group.in_use.max as f64 >= wanted)
-        {
+        for group in self.groups.values().filter(|group| group.in_use.max as f64 >= wanted) {
             group.inodes.iter().for_each(|inode| context.want(*inode));
         }
     }
@@ -141,11 +128,7 @@ impl Ports {
                 local,
                 remote,
                 pids: most_frequent(
-                    group
-                        .inodes
-                        .iter()
-                        .flat_map(|inode| context.holders_of(*inode))
-                        .copied(),
+                    group.inodes.iter().flat_map(|inode| context.holders_of(*inode)).copied(),
                 ),
                 in_use: group.in_use,
                 time_wait: group.time_wait,

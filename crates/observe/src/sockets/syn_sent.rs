@@ -41,15 +41,7 @@ impl SynSents {
             if let Some(seen) = self.sockets.get_mut(&cookie) {
                 seen.tries = seen.tries.max(tries);
             } else if self.sockets.len() < FOLLOWED {
-                self.sockets.insert(
-                    cookie,
-                    Seen {
-                        remote,
-                        inode,
-                        tries,
-                        completed: false,
-                    },
-                );
+                self.sockets.insert(cookie, Seen { remote, inode, tries, completed: false });
             }
         } else if !self.sockets.is_empty()
             && let Some(seen) = self.sockets.get_mut(&cookie)
@@ -80,12 +72,8 @@ impl SynSents {
 
     /// Destinations with a connection that repeated its SYN, most first.
     pub(super) fn finish(self, context: &Context<'_>) -> Vec<SynSent> {
-        let retried: HashSet<SocketAddr> = self
-            .sockets
-            .values()
-            .filter(|s| s.tries > 0)
-            .map(|s| s.remote)
-            .collect();
+        let retried: HashSet<SocketAddr> =
+            self.sockets.values().filter(|s| s.tries > 0).map(|s| s.remote).collect();
         let mut all: Vec<SynSent> = retried
             .into_iter()
             .map(|remote| {

@@ -31,17 +31,15 @@ impl UnixListeners {
             if by_inode.len() >= FOLLOWED && !by_inode.contains_key(&record.inode) {
                 return;
             }
-            let listener = by_inode
-                .entry(record.inode)
-                .or_insert_with(|| UnixListener {
-                    path: record.name(),
-                    inode: record.inode,
-                    pids: Vec::new(),
-                    limit: record.limit,
-                    queue: Gauge::default(),
-                    looks_full: 0,
-                    looks_waiting: 0,
-                });
+            let listener = by_inode.entry(record.inode).or_insert_with(|| UnixListener {
+                path: record.name(),
+                inode: record.inode,
+                pids: Vec::new(),
+                limit: record.limit,
+                queue: Gauge::default(),
+                looks_full: 0,
+                looks_waiting: 0,
+            });
             listener.limit = record.limit;
             listener.queue.look(u64::from(record.queue));
             // unix_recvq_full: above the limit.

@@ -76,18 +76,13 @@ impl Whole {
 
     fn look(&mut self, context: &mut Context<'_>, listeners: &mut Listeners, kind: Kind) {
         let began = context.machine.now();
-        let mut look = Look {
-            at_ms: context.at_ms,
-            ..Look::default()
-        };
+        let mut look = Look { at_ms: context.at_ms, ..Look::default() };
         let mut counts = [0u64; TcpState::ALL.len() + 1];
         let mut half_open = HashMap::new();
         let request = match kind {
-            Kind::Whole => request(
-                Family::Both,
-                Self::states(),
-                Extensions::INFO | Extensions::MEMORY,
-            ),
+            Kind::Whole => {
+                request(Family::Both, Self::states(), Extensions::INFO | Extensions::MEMORY)
+            }
             Kind::Light => request(Family::Both, Self::passing(), Extensions::INFO),
             Kind::Last => request(
                 Family::Both,
@@ -128,8 +123,7 @@ impl Whole {
             .filter(|(_, count)| *count > 0)
             .collect();
         self.looks.push(look);
-        self.earlier
-            .retain(|_, tracked| tracked.generation == self.generation);
+        self.earlier.retain(|_, tracked| tracked.generation == self.generation);
         self.ports.end_of_look(context);
         self.next = began + SPACING.max(took * BUDGET);
         // A light look after a whole one, at the earliest: what it costs is not known yet.
@@ -157,8 +151,7 @@ impl Whole {
     ) {
         let (local, remote, cookie) = (record.local(), record.remote(), record.cookie());
         if state != TcpState::TimeWait {
-            self.syn_sents
-                .add(cookie, record.inode(), remote, state, record.tries());
+            self.syn_sents.add(cookie, record.inode(), remote, state, record.tries());
         }
         if kind == Kind::Light {
             return;
@@ -174,10 +167,10 @@ impl Whole {
         }
         let stalled = stalled(record);
         let generation = self.generation;
-        let tracked = self.earlier.entry(cookie).or_insert_with(|| Tracked {
-            earlier: earlier(record, at_ms),
-            generation,
-        });
+        let tracked = self
+            .earlier
+            .entry(cookie)
+            .or_insert_with(|| Tracked { earlier: earlier(record, at_ms), generation });
         tracked.generation = generation;
         tracked.earlier.looks += 1;
         tracked.earlier.looks_stalled += u32::from(stalled);
@@ -218,10 +211,7 @@ impl Whole {
         }
         self.close_waits.want(context);
         self.ports.want(context);
-        let stuck = self
-            .sockets
-            .iter()
-            .filter(|s| s.first.is_some_and(|f| f.looks_stalled > 0));
+        let stuck = self.sockets.iter().filter(|s| s.first.is_some_and(|f| f.looks_stalled > 0));
         stuck.for_each(|socket| context.want(socket.inode));
         crate::holders::wanted(context);
         for socket in &mut self.sockets {

@@ -26,12 +26,7 @@ impl Observe for Both {
         let (Some(before), Some(after)) = (self.before.take(), read(context)) else {
             return;
         };
-        evidence.softnet = Some(
-            after
-                .into_iter()
-                .map(|line| change(&before, line))
-                .collect(),
-        );
+        evidence.softnet = Some(after.into_iter().map(|line| change(&before, line)).collect());
     }
 }
 
@@ -49,11 +44,7 @@ fn read(context: &mut Context<'_>) -> Option<Vec<Softnet>> {
 
 fn change(before: &[Softnet], after: Softnet) -> SoftnetCpu {
     // A CPU that came online meanwhile began at zero.
-    let before = before
-        .iter()
-        .find(|line| line.cpu == after.cpu)
-        .copied()
-        .unwrap_or_default();
+    let before = before.iter().find(|line| line.cpu == after.cpu).copied().unwrap_or_default();
     SoftnetCpu {
         cpu: after.cpu,
         processed: Change::new(before.processed, after.processed),

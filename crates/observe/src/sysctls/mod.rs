@@ -94,9 +94,7 @@ impl Observe for Sysctls {
         for name in NAMES {
             match context.machine.read(&path(name), &mut context.buffer) {
                 Ok(()) => {
-                    let text = String::from_utf8_lossy(&context.buffer)
-                        .trim_end()
-                        .to_string();
+                    let text = String::from_utf8_lossy(&context.buffer).trim_end().to_string();
                     all.insert((*name).to_string(), text);
                 }
                 Err(error) if error.kind == Kind::NotFound => {}
@@ -106,12 +104,7 @@ impl Observe for Sysctls {
         if all.is_empty() {
             let why = "none could be read: is /proc/sys mounted?".to_string();
             let (source, what) = (Source::Sysctls, "sysctls".to_string());
-            context.gaps.push(Gap {
-                source,
-                what,
-                why,
-                closes_with: None,
-            });
+            context.gaps.push(Gap { source, what, why, closes_with: None });
         } else {
             evidence.sysctls = Some(all);
         }

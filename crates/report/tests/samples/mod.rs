@@ -29,15 +29,9 @@ pub(crate) fn healthy() -> Report {
         tcp_sockets: Some(20_113),
         findings: vec![],
         ruled_out: vec![
-            ruled(
-                "accept-queue-overflow",
-                "3 of 4,096 at most in the queue of 0.0.0.0:80",
-            ),
+            ruled("accept-queue-overflow", "3 of 4,096 at most in the queue of 0.0.0.0:80"),
             ruled("conntrack-table-full", "180 of 262,144 entries"),
-            ruled(
-                "ephemeral-ports-exhausted",
-                "50 of 28,232 ports towards 127.0.0.1:9000",
-            ),
+            ruled("ephemeral-ports-exhausted", "50 of 28,232 ports towards 127.0.0.1:9000"),
             ruled("time-wait-overflow", "TcpExtTCPTimeWaitOverflow +0"),
         ],
         undecided: vec![],
@@ -67,27 +61,11 @@ pub(crate) fn trouble() -> Report {
     report.ruled_out.remove(0);
     report.findings = vec![accept_queue(), workers()];
     report.undecided = vec![
-        undecided(
-            "close-wait-leak",
-            "two looks at the whole table",
-            Some("netwhy --for 10s"),
-        ),
-        undecided(
-            "fd-exhausted",
-            "the files of other users' processes",
-            Some("run as root"),
-        ),
-        undecided(
-            "receiver-stalled",
-            "two looks at the whole table",
-            Some("netwhy --for 10s"),
-        ),
+        undecided("close-wait-leak", "two looks at the whole table", Some("netwhy --for 10s")),
+        undecided("fd-exhausted", "the files of other users' processes", Some("run as root")),
+        undecided("receiver-stalled", "two looks at the whole table", Some("netwhy --for 10s")),
     ];
-    report.gaps = vec![gap(
-        Source::KernelLog,
-        "the kernel's log",
-        "/dev/kmsg: permission denied",
-    )];
+    report.gaps = vec![gap(Source::KernelLog, "the kernel's log", "/dev/kmsg: permission denied")];
     report
 }
 
@@ -175,10 +153,7 @@ fn workers() -> Finding {
             local: None,
             remote: None,
             processes: (0..9)
-                .map(|n| ProcessName {
-                    name: "php-fpm8.2".into(),
-                    pid: 700 + n,
-                })
+                .map(|n| ProcessName { name: "php-fpm8.2".into(), pid: 700 + n })
                 .collect(),
         },
         impact: Impact {
@@ -210,10 +185,7 @@ fn workers() -> Finding {
 }
 
 fn ruled(cause: &str, because: &str) -> RuledOut {
-    RuledOut {
-        cause: cause.into(),
-        because: because.into(),
-    }
+    RuledOut { cause: cause.into(), because: because.into() }
 }
 
 pub(crate) fn undecided(cause: &str, needs: &str, closes_with: Option<&str>) -> Undecided {
@@ -234,16 +206,6 @@ pub(crate) fn gap(source: Source, what: &str, why: &str) -> Gap {
 }
 
 pub(crate) fn proof(label: &str, text: &str, source: Source) -> Proof {
-    let figure = Figure {
-        name: "n".into(),
-        value: 1.0,
-        unit: "1".into(),
-        window_ms: 10_003,
-    };
-    Proof {
-        label: label.into(),
-        text: text.into(),
-        figures: vec![figure],
-        source,
-    }
+    let figure = Figure { name: "n".into(), value: 1.0, unit: "1".into(), window_ms: 10_003 };
+    Proof { label: label.into(), text: text.into(), figures: vec![figure], source }
 }

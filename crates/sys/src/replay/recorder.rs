@@ -38,12 +38,7 @@ impl<M: Machine> Recorder<M> {
             machine.clock_ticks()
         );
         fs::write(root.join("machine"), facts)?;
-        Ok(Recorder {
-            machine,
-            root,
-            versions: Mutex::default(),
-            failed: Mutex::default(),
-        })
+        Ok(Recorder { machine, root, versions: Mutex::default(), failed: Mutex::default() })
     }
 
     /// Ends the recording.
@@ -52,19 +47,13 @@ impl<M: Machine> Recorder<M> {
     ///
     /// The first thing that could not be written: the window itself was not held up.
     pub fn finish(self) -> std::io::Result<()> {
-        let failed = self
-            .failed
-            .into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let failed = self.failed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         failed.map_or(Ok(()), Err)
     }
 
     fn keep(&self, kind: &str, path: &Path, bytes: &[u8]) {
         let base = self.root.join(kind).join(inside(path));
-        let mut versions = self
-            .versions
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut versions = self.versions.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let number = versions.entry(base.clone()).or_insert(0);
         *number += 1;
         let written = base
@@ -72,10 +61,7 @@ impl<M: Machine> Recorder<M> {
             .map_or(Ok(()), fs::create_dir_all)
             .and_then(|()| fs::write(version(&base, *number), bytes));
         if let Err(error) = written {
-            let mut failed = self
-                .failed
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut failed = self.failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             failed.get_or_insert(error);
         }
     }
@@ -122,9 +108,7 @@ impl<M: Machine> Machine for Recorder<M> {
 
     fn link(&self, path: &Path) -> Result<PathBuf> {
         let result = self.machine.link(path);
-        self.pass("links", path, result, |to| {
-            to.to_string_lossy().into_owned().into_bytes()
-        })
+        self.pass("links", path, result, |to| to.to_string_lossy().into_owned().into_bytes())
     }
 
     fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32) -> ControlFlow<()>) -> Result<()> {
@@ -133,9 +117,7 @@ impl<M: Machine> Machine for Recorder<M> {
             inodes.push_str(&format!("{each}\n"));
             inode(each)
         });
-        self.pass("sockets", Path::new(&pid.to_string()), result, |()| {
-            inodes.into_bytes()
-        })
+        self.pass("sockets", Path::new(&pid.to_string()), result, |()| inodes.into_bytes())
     }
 
     fn stat(&self, path: &Path) -> Result<Stat> {
@@ -159,9 +141,7 @@ impl<M: Machine> Machine for Recorder<M> {
             datagram(bytes)
         });
         let name = request_name(protocol, request);
-        self.pass("netlink", Path::new(&name), result, |()| {
-            datagrams.into_bytes()
-        })
+        self.pass("netlink", Path::new(&name), result, |()| datagrams.into_bytes())
     }
 
     fn kernel_log(&self) -> Result<Box<dyn KernelLog>> {

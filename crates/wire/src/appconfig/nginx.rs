@@ -42,11 +42,7 @@ const MOST_BLOCKS: usize = 32;
 pub fn directives(text: &[u8], outside: &Rc<[String]>) -> Vec<Directive> {
     let mut found = Vec::new();
     let mut blocks = Rc::clone(outside);
-    let mut reader = Reader {
-        text,
-        at: 0,
-        line: 1,
-    };
+    let mut reader = Reader { text, at: 0, line: 1 };
     let mut words: Vec<String> = Vec::new();
     let mut line = 1;
     let mut too_deep = 0usize;
@@ -72,12 +68,7 @@ pub fn directives(text: &[u8], outside: &Rc<[String]>) -> Vec<Directive> {
                 if found.len() >= MOST_DIRECTIVES {
                     break;
                 }
-                found.push(Directive {
-                    name,
-                    arguments,
-                    line,
-                    blocks: Rc::clone(&blocks),
-                });
+                found.push(Directive { name, arguments, line, blocks: Rc::clone(&blocks) });
                 if lua {
                     reader.pass_lua();
                 } else if opens && blocks.len() >= MOST_BLOCKS {
@@ -160,17 +151,11 @@ impl Reader<'_> {
                 Some(quote @ (b'"' | b'\'')) => {
                     let line = self.line;
                     self.step();
-                    return Token::Word(Word {
-                        text: self.word(Some(quote)),
-                        line,
-                    });
+                    return Token::Word(Word { text: self.word(Some(quote)), line });
                 }
                 Some(_) => {
                     let line = self.line;
-                    return Token::Word(Word {
-                        text: self.word(None),
-                        line,
-                    });
+                    return Token::Word(Word { text: self.word(None), line });
                 }
             }
         }

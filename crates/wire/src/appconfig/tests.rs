@@ -52,10 +52,7 @@ fn directives_come_with_their_blocks_and_lines() {
         "16:http/server/location ~ \\.php$:fastcgi_pass backend",
         "17:http/server/location /a b:return 200 x;{}\"y",
     ] {
-        assert!(
-            found.iter().any(|f| f == expected),
-            "no {expected} in {found:#?}"
-        );
+        assert!(found.iter().any(|f| f == expected), "no {expected} in {found:#?}");
     }
 }
 
@@ -75,13 +72,7 @@ fn nesting_without_end_is_bounded() {
     assert!(found.len() <= 50_000);
     assert!(found.iter().all(|d| d.blocks.len() <= 32));
     let balanced = format!("{}{} listen 1;", "a {".repeat(100), "}".repeat(100));
-    assert_eq!(
-        nginx::directives(balanced.as_bytes(), &outside())
-            .last()
-            .unwrap()
-            .section(),
-        ""
-    );
+    assert_eq!(nginx::directives(balanced.as_bytes(), &outside()).last().unwrap().section(), "");
 }
 
 #[test]

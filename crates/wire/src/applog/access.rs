@@ -17,17 +17,9 @@ pub struct AccessFormat {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     /// Behind that many quotes, and then behind a fixed text and these texts one after another.
-    Forward {
-        quotes: u32,
-        fixed: usize,
-        skip: Vec<Vec<u8>>,
-    },
+    Forward { quotes: u32, fixed: usize, skip: Vec<Vec<u8>> },
     /// Behind that many quotes; counted back from the next quote or the end of the line.
-    Backward {
-        quotes: u32,
-        fixed: usize,
-        skip: Vec<Vec<u8>>,
-    },
+    Backward { quotes: u32, fixed: usize, skip: Vec<Vec<u8>> },
     /// In the member `status` of a JSON object.
     Json,
 }
@@ -35,11 +27,7 @@ enum Place {
 impl AccessFormat {
     /// The common and combined formats: the status follows the quoted request.
     pub fn combined() -> Self {
-        let place = Place::Forward {
-            quotes: 2,
-            fixed: 1,
-            skip: Vec::new(),
-        };
+        let place = Place::Forward { quotes: 2, fixed: 1, skip: Vec::new() };
         AccessFormat { place }
     }
 
@@ -50,15 +38,9 @@ impl AccessFormat {
         } else {
             // `addr - user [21/Nov/2026:03:41:36 +0000] "…" 200`; php-fpm leaves the brackets out.
             let dated = memmem::find(line, b"/20").is_some() && memchr(b':', line).is_some();
-            if dated {
-                [AccessFormat::combined()].to_vec()
-            } else {
-                Vec::new()
-            }
+            if dated { [AccessFormat::combined()].to_vec() } else { Vec::new() }
         };
-        candidates
-            .into_iter()
-            .find(|format| format.status(line).is_some())
+        candidates.into_iter().find(|format| format.status(line).is_some())
     }
 
     /// The format of an nginx `log_format` with these strings joined; `escape` is its parameter
@@ -74,11 +56,7 @@ impl AccessFormat {
             .ok_or("its log_format has no $status")?;
         let (ahead, behind) = (&parts[..at], &parts[at + 1..]);
         let neighbours = [ahead.last(), behind.first()];
-        if neighbours
-            .into_iter()
-            .flatten()
-            .any(|part| part.literal().is_none())
-        {
+        if neighbours.into_iter().flatten().any(|part| part.literal().is_none()) {
             return Err("its log_format sets nothing between $status and its neighbour");
         }
         let free_ahead = ahead.iter().any(|p| kind(p) == Kind::Free);
@@ -104,22 +82,14 @@ impl AccessFormat {
     /// it should be.
     pub fn status(&self, line: &[u8]) -> Option<u16> {
         match &self.place {
-            Place::Forward {
-                quotes,
-                fixed,
-                skip,
-            } => {
+            Place::Forward { quotes, fixed, skip } => {
                 let mut rest = segment(line, *quotes)?.get(*fixed..)?;
                 for text in skip {
                     rest = super::after(rest, text)?;
                 }
                 leading(rest)
             }
-            Place::Backward {
-                quotes,
-                fixed,
-                skip,
-            } => {
+            Place::Backward { quotes, fixed, skip } => {
                 let rest = segment(line, *quotes)?;
                 let mut rest = &rest[..memchr(b'"', rest).unwrap_or(rest.len())];
                 rest = rest.get(..rest.len().checked_sub(*fixed)?)?;
@@ -128,11 +98,7 @@ impl AccessFormat {
                 }
                 let digits = rest.get(rest.len().checked_sub(3)?..)?;
                 let before = rest.len().checked_sub(4).map(|at| rest[at]);
-                if before.is_some_and(|b| b.is_ascii_digit()) {
-                    None
-                } else {
-                    leading(digits)
-                }
+                if before.is_some_and(|b| b.is_ascii_digit()) { None } else { leading(digits) }
             }
             Place::Json => {
                 let rest = super::after(line, b"\"status\":")?.trim_ascii_start();
@@ -196,10 +162,7 @@ fn split(template: &[u8]) -> Vec<Part<'_>> {
         let braced = variable.get(1) == Some(&b'{');
         let start = if braced { 2 } else { 1 };
         let name = &variable[start.min(variable.len())..];
-        let length = name
-            .iter()
-            .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
-            .count();
+        let length = name.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
         parts.push(Part::Variable(&name[..length]));
         let closed = usize::from(braced && name.get(length) == Some(&b'}'));
         rest = &name[length + closed..];
@@ -276,16 +239,13 @@ fn kind(part: &Part<'_>) -> Kind {
 
 /// Whether a text of the template cannot stand inside a [`Kind::Word`].
 fn divides(text: &[u8]) -> bool {
-    text.iter()
-        .any(|b| !b.is_ascii_alphanumeric() && !b":._+-/".contains(b))
+    text.iter().any(|b| !b.is_ascii_alphanumeric() && !b":._+-/".contains(b))
 }
 
 /// The place counted from the last quote before the status.
 fn forward(ahead: &[Part<'_>], quotes: u32) -> Option<Place> {
     // Parts behind the last quote, the text with the quote cut to what follows it.
-    let last = ahead
-        .iter()
-        .rposition(|p| p.literal().is_some_and(|t| t.contains(&b'"')));
+    let last = ahead.iter().rposition(|p| p.literal().is_some_and(|t| t.contains(&b'"')));
     let mut parts: Vec<Part<'_>> = ahead[last.unwrap_or(0)..].to_vec();
     if last.is_some()
         && let Some(Part::Literal(text)) = parts.first_mut()
@@ -315,11 +275,7 @@ fn forward(ahead: &[Part<'_>], quotes: u32) -> Option<Place> {
         }
         before = now;
     }
-    (before == Kind::Literal).then_some(Place::Forward {
-        quotes,
-        fixed,
-        skip,
-    })
+    (before == Kind::Literal).then_some(Place::Forward { quotes, fixed, skip })
 }
 
 /// The place counted back from the next quote behind the status, or from the end of the line.
@@ -355,9 +311,5 @@ fn backward(behind: &[Part<'_>], quotes: u32) -> Option<Place> {
         }
         after = now;
     }
-    (after == Kind::Literal).then_some(Place::Backward {
-        quotes,
-        fixed,
-        skip,
-    })
+    (after == Kind::Literal).then_some(Place::Backward { quotes, fixed, skip })
 }

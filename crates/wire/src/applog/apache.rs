@@ -56,11 +56,8 @@ fn of_errno<'a>(module: &[u8], failed: &'a [u8]) -> Option<Said<'a>> {
     } else if let Some(rest) = after(text, b"attempt to connect to ") {
         Some(About::Plain(before(rest, b" ")?))
     } else {
-        let host = after(text, b"from remote server ").map(|rest| {
-            rest.split(|b| matches!(b, b' ' | b'/' | b','))
-                .next()
-                .unwrap_or(rest)
-        });
+        let host = after(text, b"from remote server ")
+            .map(|rest| rest.split(|b| matches!(b, b' ' | b'/' | b',')).next().unwrap_or(rest));
         host.map(About::Plain)
     };
     if meaning == Meaning::UpstreamQueueFull && !matches!(about, Some(About::Unix(_))) {

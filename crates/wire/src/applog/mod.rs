@@ -80,16 +80,10 @@ pub enum About<'a> {
 
 impl<'a> Said<'a> {
     /// A line that says nothing that matters.
-    pub(crate) const NOTHING: Said<'static> = Said {
-        meaning: None,
-        about: None,
-    };
+    pub(crate) const NOTHING: Said<'static> = Said { meaning: None, about: None };
 
     pub(crate) fn new(meaning: Meaning, about: Option<About<'a>>) -> Self {
-        Said {
-            meaning: Some(meaning),
-            about,
-        }
+        Said { meaning: Some(meaning), about }
     }
 }
 

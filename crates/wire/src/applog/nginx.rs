@@ -16,13 +16,10 @@ const STAMP: usize = 21;
 /// What a line says; `None` when it has not the form of nginx's error log.
 pub fn parse(line: &[u8]) -> Option<Said<'_>> {
     let stamp = line.get(..STAMP)?;
-    let fits = stamp
-        .iter()
-        .zip(b"dddd/dd/dd dd:dd:dd [")
-        .all(|(byte, form)| match form {
-            b'd' => byte.is_ascii_digit(),
-            other => byte == other,
-        });
+    let fits = stamp.iter().zip(b"dddd/dd/dd dd:dd:dd [").all(|(byte, form)| match form {
+        b'd' => byte.is_ascii_digit(),
+        other => byte == other,
+    });
     if !fits {
         return None;
     }
@@ -52,11 +49,7 @@ fn said(message: &[u8]) -> Said<'_> {
         && let Some(rest) = rest.strip_prefix(b" worker_connections are not enough")
     {
         let lost = !rest.starts_with(b", reusing connections");
-        let meaning = if lost {
-            Meaning::WorkerConnectionsNotEnough
-        } else {
-            Meaning::Other
-        };
+        let meaning = if lost { Meaning::WorkerConnectionsNotEnough } else { Meaning::Other };
         return Said::new(meaning, None);
     }
     if message.starts_with(b"upstream timed out (110") {
@@ -65,13 +58,7 @@ fn said(message: &[u8]) -> Said<'_> {
     if message.starts_with(b"upstream prematurely closed connection") {
         return Said::new(Meaning::UpstreamClosed, upstream(message));
     }
-    for verb in [
-        &b"open() \""[..],
-        b"openat() \"",
-        b"opendir() \"",
-        b"stat() \"",
-        b"mkdir() \"",
-    ] {
+    for verb in [&b"open() \""[..], b"openat() \"", b"opendir() \"", b"stat() \"", b"mkdir() \""] {
         if message.starts_with(verb) {
             return Said::new(of_path(message), None);
         }
@@ -107,32 +94,21 @@ fn of_call(message: &[u8]) -> Option<Said<'_>> {
     let doing = before(message, b", client: ").unwrap_or(message);
     let to_upstream = memmem::find(doing, b"upstream").is_some();
     let subject = message[..at].strip_suffix(b" failed").and_then(|call| {
-        let address = call
-            .strip_prefix(b"connect() to ")
-            .or(call.strip_prefix(b"bind() to "));
-        address.or(call
-            .strip_prefix(b"bind(")
-            .and_then(|a| a.strip_suffix(b")")))
+        let address = call.strip_prefix(b"connect() to ").or(call.strip_prefix(b"bind() to "));
+        address.or(call.strip_prefix(b"bind(").and_then(|a| a.strip_suffix(b")")))
     });
     let about = subject.map(address).or_else(|| upstream(message));
     let meaning = match errno(number) {
         Some(Meaning::UpstreamQueueFull) => {
             let full = message.starts_with(b"connect()") && matches!(about, Some(About::Unix(_)));
-            if full {
-                Meaning::UpstreamQueueFull
-            } else {
-                Meaning::Other
-            }
+            if full { Meaning::UpstreamQueueFull } else { Meaning::Other }
         }
         // These also happen towards clients, where they are everyday.
         Some(Meaning::UpstreamClosed | Meaning::UpstreamTimedOut) if !to_upstream => Meaning::Other,
         Some(meaning) => meaning,
         None => Meaning::Other,
     };
-    Some(Said::new(
-        meaning,
-        about.filter(|_| meaning != Meaning::Other),
-    ))
+    Some(Said::new(meaning, about.filter(|_| meaning != Meaning::Other)))
 }
 
 /// A file that could not be opened: `open() "PATH" failed (24: Too many open files), client: …`.

@@ -30,9 +30,7 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
         _ => return None,
     }
     // At log level debug: `pid 12, fpm_pctl_perform_idle_server_maintenance(), line 370: `.
-    if let Some(behind) = message
-        .strip_prefix(b"pid ")
-        .and_then(|m| after(m, b", line "))
+    if let Some(behind) = message.strip_prefix(b"pid ").and_then(|m| after(m, b", line "))
         && let Some((_, rest)) = number(behind)
         && let Some(rest) = rest.strip_prefix(b": ")
     {

@@ -15,9 +15,7 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
         return None;
     }
     let at = memmem::find(line.get(..400).unwrap_or(line), b":  ")?;
-    let start = line[..at]
-        .iter()
-        .rposition(|b| !b.is_ascii_uppercase() && !b.is_ascii_digit());
+    let start = line[..at].iter().rposition(|b| !b.is_ascii_uppercase() && !b.is_ascii_digit());
     let severity = &line[start.map_or(0, |s| s + 1)..at];
     let message = &line[at + 3..];
     match severity {
@@ -41,18 +39,11 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
         {
             return Some(Said::new(Meaning::WorkerLimitReached, None));
         }
-        for what in [
-            &b"too many connections for role \""[..],
-            b"too many connections for database \"",
-        ] {
-            if let Some(name) = message
-                .strip_prefix(what)
-                .and_then(|rest| before(rest, b"\""))
-            {
-                return Some(Said::new(
-                    Meaning::WorkerLimitReached,
-                    Some(About::Plain(name)),
-                ));
+        for what in
+            [&b"too many connections for role \""[..], b"too many connections for database \""]
+        {
+            if let Some(name) = message.strip_prefix(what).and_then(|rest| before(rest, b"\"")) {
+                return Some(Said::new(Meaning::WorkerLimitReached, Some(About::Plain(name))));
             }
         }
     }

@@ -56,9 +56,7 @@ impl Tally {
                 self.each(bytes, |tally, line| tally.said(line, apache::parse(line)));
             }
             Dialect::Postgresql => {
-                self.each(bytes, |tally, line| {
-                    tally.said(line, postgresql::parse(line))
-                });
+                self.each(bytes, |tally, line| tally.said(line, postgresql::parse(line)));
             }
         }
     }
@@ -117,10 +115,7 @@ impl Tally {
 
     /// How many lines had which HTTP status.
     pub fn statuses(&self) -> BTreeMap<u16, u64> {
-        (0u16..)
-            .zip(self.statuses.iter().copied())
-            .filter(|(_, count)| *count > 0)
-            .collect()
+        (0u16..).zip(self.statuses.iter().copied()).filter(|(_, count)| *count > 0).collect()
     }
 
     /// Complaints, most frequent first.
@@ -136,9 +131,7 @@ impl Tally {
             })
             .collect();
         complaints.sort_by(|a, b| {
-            b.count
-                .cmp(&a.count)
-                .then_with(|| (a.meaning, &a.about).cmp(&(b.meaning, &b.about)))
+            b.count.cmp(&a.count).then_with(|| (a.meaning, &a.about).cmp(&(b.meaning, &b.about)))
         });
         complaints
     }
@@ -150,11 +143,7 @@ fn clean(bytes: &[u8], most: usize, into: &mut String) {
     for chunk in bytes[..bytes.len().min(most)].utf8_chunks() {
         for c in chunk.valid().chars() {
             let direction = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-            let shown = if (c.is_control() && c != '\t') || direction {
-                '\u{fffd}'
-            } else {
-                c
-            };
+            let shown = if (c.is_control() && c != '\t') || direction { '\u{fffd}' } else { c };
             if into.len() + shown.len_utf8() > end {
                 return;
             }

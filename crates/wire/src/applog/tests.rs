@@ -16,17 +16,11 @@ fn tally(dialect: &Dialect, bytes: &[u8]) -> Tally {
 fn complaints(dialect: &Dialect, bytes: &[u8]) -> BTreeMap<(Meaning, Option<String>), u64> {
     let tally = tally(dialect, bytes);
     assert_eq!(tally.unread(), 0, "lines that were not understood");
-    tally
-        .complaints()
-        .into_iter()
-        .map(|c| ((c.meaning, c.about), c.count))
-        .collect()
+    tally.complaints().into_iter().map(|c| ((c.meaning, c.about), c.count)).collect()
 }
 
 fn expected(list: &[(Meaning, Option<&str>, u64)]) -> BTreeMap<(Meaning, Option<String>), u64> {
-    list.iter()
-        .map(|(m, a, n)| ((*m, a.map(str::to_string)), *n))
-        .collect()
+    list.iter().map(|(m, a, n)| ((*m, a.map(str::to_string)), *n)).collect()
 }
 
 const NGINX: &[u8] = include_bytes!("fixtures/nginx-error.log");
@@ -128,10 +122,7 @@ fn strangers_cannot_put_words_in_nginx_mouth() {
     let line = br#"2026/11/21 03:41:36 [error] 7#7: *9 upstream timed out (110: Connection timed out) while reading, client: 1.1.1.1, server: , request: "GET / HTTP/1.1", upstream: "http://10.0.0.1:80/", host: "x", referrer: "a, upstream: "http://6.6.6.6:6"
 "#;
     let found = complaints(&Dialect::Nginx, line);
-    assert_eq!(
-        found,
-        expected(&[(Meaning::UpstreamTimedOut, Some("10.0.0.1:80"), 1)])
-    );
+    assert_eq!(found, expected(&[(Meaning::UpstreamTimedOut, Some("10.0.0.1:80"), 1)]));
 }
 
 #[test]
@@ -184,10 +175,7 @@ fn postgresql_complaints() {
         clients already\" does not exist\n\
         2026-11-21 04:17:32.253 UTC [9] b@s STATEMENT:  select 'FATAL:  sorry, too many clients \
         already'\n";
-    assert_eq!(
-        complaints(&Dialect::Postgresql, quoted),
-        expected(&[(Meaning::Other, None, 1)])
-    );
+    assert_eq!(complaints(&Dialect::Postgresql, quoted), expected(&[(Meaning::Other, None, 1)]));
 }
 
 #[test]
@@ -207,29 +195,16 @@ fn statuses_of_real_access_logs() {
         ),
         (first.unwrap(), STATUS_FIRST),
         (json.unwrap(), JSON),
-        (
-            AccessFormat::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(),
-            JSON,
-        ),
+        (AccessFormat::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(), JSON),
     ] {
         let tally = tally(&Dialect::Access(format.clone()), log);
         assert_eq!(tally.unread(), 0, "{format:?}");
-        assert_eq!(
-            (tally.statuses(), tally.lines()),
-            (expected.clone(), 14),
-            "{format:?}"
-        );
+        assert_eq!((tally.statuses(), tally.lines()), (expected.clone(), 14), "{format:?}");
     }
     let apache = tally(&Dialect::Access(AccessFormat::combined()), APACHE_ACCESS);
-    assert_eq!(
-        apache.statuses(),
-        BTreeMap::from([(404, 1), (502, 3), (503, 2)])
-    );
+    assert_eq!(apache.statuses(), BTreeMap::from([(404, 1), (502, 3), (503, 2)]));
     let php = tally(&Dialect::Access(AccessFormat::combined()), PHP_ACCESS);
-    assert_eq!(
-        (php.statuses(), php.unread()),
-        (BTreeMap::from([(200, 5)]), 0)
-    );
+    assert_eq!((php.statuses(), php.unread()), (BTreeMap::from([(200, 5)]), 0));
 }
 
 #[test]
@@ -243,15 +218,9 @@ fn places_of_the_status_in_templates() {
         ),
         ("$time_local $status", "21/Nov/2026:03:41:36 +0000 502"),
         ("[$time_local] $status", "[21/Nov/2026:03:41:36 +0000] 502"),
-        (
-            "$remote_addr|$msec|${status}|$uri",
-            "fd00::1|1795232496.123|502|/a|200|b",
-        ),
+        ("$remote_addr|$msec|${status}|$uri", "fd00::1|1795232496.123|502|/a|200|b"),
         // Unquoted text of strangers ahead: counted from behind.
-        (
-            "$host $request $status $body_bytes_sent",
-            "x GET / 200 5 HTTP/1.1 502 157",
-        ),
+        ("$host $request $status $body_bytes_sent", "x GET / 200 5 HTTP/1.1 502 157"),
         (
             "$uri $status [$time_local] \"$request\"",
             "/ 404 [x] 502 [21/Nov/2026:03:41:36 +0000] \"GET\"",
@@ -261,18 +230,11 @@ fn places_of_the_status_in_templates() {
             r#"{"request":"\" 200","status":"502"}"#,
         ),
         ("$remote_addr:$status", "fd00::1:502"),
-        (
-            "status=$status uri=$request_uri",
-            "status=502 uri=/?status=200",
-        ),
+        ("status=$status uri=$request_uri", "status=502 uri=/?status=200"),
     ] {
         let format = AccessFormat::from_nginx(template.as_bytes(), None).unwrap();
         let line = line.replace("[ \" \"x\\x22\"", "[ \\x22x");
-        assert_eq!(
-            format.status(line.as_bytes()),
-            Some(502),
-            "{template}: {line} {format:?}"
-        );
+        assert_eq!(format.status(line.as_bytes()), Some(502), "{template}: {line} {format:?}");
     }
     for template in [
         "$remote_addr $request_time",        // no status
@@ -281,10 +243,7 @@ fn places_of_the_status_in_templates() {
         "$remote_addr:$status $host",        // a colon may be in the address
         "a\\ \"$request\" $status",
     ] {
-        assert!(
-            AccessFormat::from_nginx(template.as_bytes(), None).is_err(),
-            "{template}"
-        );
+        assert!(AccessFormat::from_nginx(template.as_bytes(), None).is_err(), "{template}");
     }
     let unescaped = AccessFormat::from_nginx(b"\"$request\" $status", Some("none"));
     assert!(unescaped.is_err());
@@ -304,21 +263,10 @@ fn dialects_are_recognised() {
     ] {
         for line in log.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
             let found = Dialect::recognise(line);
-            assert_eq!(
-                found.as_ref(),
-                Some(&dialect),
-                "{}",
-                String::from_utf8_lossy(line)
-            );
+            assert_eq!(found.as_ref(), Some(&dialect), "{}", String::from_utf8_lossy(line));
         }
     }
-    for line in [
-        "",
-        "WARNING:  x",
-        "hello \"world\" 200",
-        "{\"level\":\"info\"}",
-        "-\t\t200",
-    ] {
+    for line in ["", "WARNING:  x", "hello \"world\" 200", "{\"level\":\"info\"}", "-\t\t200"] {
         assert_eq!(Dialect::recognise(line.as_bytes()), None, "{line}");
     }
 }
@@ -342,11 +290,7 @@ fn kinds_are_bounded_and_first_lines_harmless() {
     assert!(found.len() <= 257, "{}", found.len());
     assert_eq!(found.iter().map(|c| c.count).sum::<u64>(), 1000);
     for complaint in &found {
-        assert!(
-            complaint.first_line.len() <= 300,
-            "{}",
-            complaint.first_line.len()
-        );
+        assert!(complaint.first_line.len() <= 300, "{}", complaint.first_line.len());
         assert!(!complaint.first_line.contains(['\x1b', '\u{202e}']));
     }
 }
@@ -357,16 +301,8 @@ fn kinds_are_bounded_and_first_lines_harmless() {
 #[ignore = "measures speed, which a shared machine cannot promise"]
 fn speed() {
     for (name, dialect, log) in [
-        (
-            "combined",
-            Dialect::Access(AccessFormat::combined()),
-            COMBINED,
-        ),
-        (
-            "json",
-            Dialect::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(),
-            JSON,
-        ),
+        ("combined", Dialect::Access(AccessFormat::combined()), COMBINED),
+        ("json", Dialect::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(), JSON),
         ("nginx errors", Dialect::Nginx, NGINX),
         ("php-fpm", Dialect::PhpFpm, PHP_FPM),
     ] {
@@ -375,10 +311,7 @@ fn speed() {
         let tally = tally(&dialect, &log);
         let rate = log.len() as f64 / began.elapsed().as_secs_f64() / 1e6;
         println!("{name}: {rate:.0} MB/s, {} lines", tally.lines());
-        assert!(
-            rate > 500.0 || !matches!(dialect, Dialect::Access(_)),
-            "{name}: {rate:.0} MB/s"
-        );
+        assert!(rate > 500.0 || !matches!(dialect, Dialect::Access(_)), "{name}: {rate:.0} MB/s");
     }
 }
 
@@ -458,10 +391,7 @@ fn harmless(bytes: &[u8]) {
         Dialect::Access(AccessFormat::combined()),
     ] {
         let tally = tally(&dialect, bytes);
-        assert_eq!(
-            tally.lines(),
-            bytes.iter().filter(|b| **b == b'\n').count() as u64
-        );
+        assert_eq!(tally.lines(), bytes.iter().filter(|b| **b == b'\n').count() as u64);
         assert!(tally.complaints().len() <= 257);
     }
 }

@@ -9,11 +9,7 @@ const SHORTEST: usize = 10;
 pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Problem>> {
     let mut problems = Vec::new();
     for (path, text) in tree.rust() {
-        let says = match text
-            .lines()
-            .next()
-            .and_then(|line| line.strip_prefix("//!"))
-        {
+        let says = match text.lines().next().and_then(|line| line.strip_prefix("//!")) {
             None => "does not begin with a //! comment that says what it is for",
             Some(head) if head.trim().len() < SHORTEST => "its first line says too little",
             Some(head) if head.to_lowercase().contains("placeholder") => {

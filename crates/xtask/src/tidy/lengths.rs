@@ -43,11 +43,7 @@ fn compare(tree: &Tree, longer: &[(&str, &str)]) -> Vec<Problem> {
         }
     }
     for (path, _) in longer.iter().filter(|(path, _)| tree.text(path).is_none()) {
-        problems.push(Problem::new(
-            *path,
-            None,
-            "is excused from the limit of lines and is gone",
-        ));
+        problems.push(Problem::new(*path, None, "is excused from the limit of lines and is gone"));
     }
     problems
 }
@@ -63,21 +59,9 @@ mod tests {
         let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "    x\n".repeat(99));
         let long = format!("{head}{}{tests}", "x\n".repeat(501));
         let fits = format!("{head}{}{tests}", "x\n".repeat(500));
-        let tree = Tree::of(&[
-            ("a.rs", &long),
-            ("b.rs", &fits),
-            ("c.rs", &long),
-            ("d.md", &long),
-        ]);
-        let excuses = [
-            ("c.rs", "generated"),
-            ("b.rs", "was long"),
-            ("e.rs", "was there"),
-        ];
-        let found: Vec<_> = compare(&tree, &excuses)
-            .into_iter()
-            .map(|p| p.path)
-            .collect();
+        let tree = Tree::of(&[("a.rs", &long), ("b.rs", &fits), ("c.rs", &long), ("d.md", &long)]);
+        let excuses = [("c.rs", "generated"), ("b.rs", "was long"), ("e.rs", "was there")];
+        let found: Vec<_> = compare(&tree, &excuses).into_iter().map(|p| p.path).collect();
         assert_eq!(found, ["a.rs", "b.rs", "e.rs"]);
     }
 }

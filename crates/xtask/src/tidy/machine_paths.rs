@@ -4,12 +4,8 @@ use super::Problem;
 use crate::tree::Tree;
 
 /// Where people and build machines keep their files. Taken apart, so that this file passes.
-const PLACES: [&str; 4] = [
-    concat!("/ho", "me/"),
-    concat!("/Us", "ers/"),
-    concat!("/ro", "ot/"),
-    concat!("/wo", "rk/"),
-];
+const PLACES: [&str; 4] =
+    [concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 
 pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Problem>> {
     let mut problems = Vec::new();
@@ -46,11 +42,7 @@ mod tests {
             "a {people}ann/x\n`{root}.cargo`\nhttps://example.net{people}page\n{people}\n{people}*/x\n"
         );
         let tree = Tree::of(&[("README.md", &text)]);
-        let found: Vec<_> = check(&tree)
-            .unwrap()
-            .into_iter()
-            .filter_map(|p| p.line)
-            .collect();
+        let found: Vec<_> = check(&tree).unwrap().into_iter().filter_map(|p| p.line).collect();
         assert_eq!(found, [1, 2]);
     }
 }

@@ -30,11 +30,7 @@ pub(crate) struct Problem {
 
 impl Problem {
     fn new(path: impl Into<String>, line: Option<usize>, text: impl Into<String>) -> Problem {
-        Problem {
-            path: path.into(),
-            line,
-            text: text.into(),
-        }
+        Problem { path: path.into(), line, text: text.into() }
     }
 }
 
@@ -55,42 +51,15 @@ struct Check {
 
 /// All checks, in the order in which they run.
 const CHECKS: &[Check] = &[
-    Check {
-        name: "rooms",
-        run: rooms::check,
-    },
-    Check {
-        name: "lengths",
-        run: lengths::check,
-    },
-    Check {
-        name: "heads",
-        run: heads::check,
-    },
-    Check {
-        name: "unsafe",
-        run: unsafe_code::check,
-    },
-    Check {
-        name: "panics",
-        run: panics::check,
-    },
-    Check {
-        name: "tables",
-        run: tables::check,
-    },
-    Check {
-        name: "fresh docs",
-        run: fresh::check,
-    },
-    Check {
-        name: "machine paths",
-        run: machine_paths::check,
-    },
-    Check {
-        name: "whitespace",
-        run: whitespace::check,
-    },
+    Check { name: "rooms", run: rooms::check },
+    Check { name: "lengths", run: lengths::check },
+    Check { name: "heads", run: heads::check },
+    Check { name: "unsafe", run: unsafe_code::check },
+    Check { name: "panics", run: panics::check },
+    Check { name: "tables", run: tables::check },
+    Check { name: "fresh docs", run: fresh::check },
+    Check { name: "machine paths", run: machine_paths::check },
+    Check { name: "whitespace", run: whitespace::check },
 ];
 
 /// Runs all checks; whether nothing is wrong.
@@ -105,11 +74,7 @@ pub(crate) fn run() -> anyhow::Result<bool> {
         wrong += problems.len();
     }
     match wrong {
-        0 => println!(
-            "tidy: {} checks passed on {} files",
-            CHECKS.len(),
-            tree.files().count()
-        ),
+        0 => println!("tidy: {} checks passed on {} files", CHECKS.len(), tree.files().count()),
         1 => eprintln!("tidy: 1 thing is wrong"),
         _ => eprintln!("tidy: {wrong} things are wrong"),
     }

@@ -53,11 +53,7 @@ mod tests {
             ),
             ("crates/a/tests/live.rs", "fn a() { b().unwrap(); }\n"),
         ]);
-        let found: Vec<_> = check(&tree)
-            .unwrap()
-            .into_iter()
-            .map(|p| (p.path, p.line))
-            .collect();
+        let found: Vec<_> = check(&tree).unwrap().into_iter().map(|p| (p.path, p.line)).collect();
         let path = "crates/a/src/lib.rs".to_string();
         assert_eq!(found, [(path.clone(), Some(2)), (path, Some(4))]);
     }

@@ -42,16 +42,10 @@ impl Imports {
 fn rooms(document: &str) -> anyhow::Result<BTreeMap<String, Imports>> {
     let mut rows = document.lines().skip_while(|line| cells(line) != HEAD);
     if rows.next().is_none() {
-        bail!(
-            "{DOCUMENT} has no table of rooms: no line reads | {} |",
-            HEAD.join(" | ")
-        );
+        bail!("{DOCUMENT} has no table of rooms: no line reads | {} |", HEAD.join(" | "));
     }
     let mut rooms = BTreeMap::new();
-    for row in rows
-        .skip(1)
-        .take_while(|line| line.trim_start().starts_with('|'))
-    {
+    for row in rows.skip(1).take_while(|line| line.trim_start().starts_with('|')) {
         let [room, _, imports] = cells(row)[..] else {
             bail!("{DOCUMENT}: a row of the table of rooms has not three cells: {row}");
         };
@@ -74,10 +68,7 @@ fn cells(row: &str) -> Vec<&str> {
 
 /// A crate's name without the marks of code and the slash of a folder.
 fn name(cell: &str) -> String {
-    cell.trim()
-        .trim_matches('`')
-        .trim_end_matches('/')
-        .to_string()
+    cell.trim().trim_matches('`').trim_end_matches('/').to_string()
 }
 
 fn metadata() -> anyhow::Result<Value> {
@@ -88,10 +79,7 @@ fn metadata() -> anyhow::Result<Value> {
         .output()
         .context("cannot start cargo metadata")?;
     if !output.status.success() {
-        bail!(
-            "cargo metadata: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata printed")
 }
@@ -99,9 +87,7 @@ fn metadata() -> anyhow::Result<Value> {
 /// Crates of the workspace, each with the crates of the workspace that it imports, for building,
 /// running or testing.
 fn arrows(metadata: &Value) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
-    let packages = metadata["packages"]
-        .as_array()
-        .context("cargo metadata lists no packages")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
     let mut arrows = BTreeMap::new();
     for package in packages {
         let from = package["name"].as_str().context("a package has no name")?;
@@ -160,10 +146,7 @@ after
 
     fn wrong(packages: serde_json::Value) -> Vec<String> {
         let arrows = arrows(&json!({ "packages": packages })).unwrap();
-        compare(&rooms(DOCUMENT).unwrap(), &arrows)
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        compare(&rooms(DOCUMENT).unwrap(), &arrows).iter().map(ToString::to_string).collect()
     }
 
     #[test]

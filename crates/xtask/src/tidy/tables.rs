@@ -18,14 +18,8 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const NO_CAUSES: [&str; 3] = ["mod", "common", "tests"];
 
 pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Problem>> {
-    let observers: Vec<&str> = observe::table::OBSERVERS
-        .iter()
-        .map(|entry| entry.name)
-        .collect();
-    let causes: Vec<&str> = diagnose::causes::TABLE
-        .iter()
-        .map(|cause| cause.id)
-        .collect();
+    let observers: Vec<&str> = observe::table::OBSERVERS.iter().map(|entry| entry.name).collect();
+    let causes: Vec<&str> = diagnose::causes::TABLE.iter().map(|cause| cause.id).collect();
     let mut problems = compare_observers(tree, &observers);
     problems.extend(compare_causes(tree, &causes));
     Ok(problems)
@@ -48,11 +42,7 @@ fn compare_observers(tree: &Tree, observers: &[&str]) -> Vec<Problem> {
             let text = format!("{observer} has no folder in {OBSERVERS}");
             problems.push(Problem::new(TABLE_OF_OBSERVERS, None, text));
         }
-        if !tree
-            .text(ARCHITECTURE)
-            .unwrap_or("")
-            .contains(&format!("| `{observer}` |"))
-        {
+        if !tree.text(ARCHITECTURE).unwrap_or("").contains(&format!("| `{observer}` |")) {
             let text = format!("has no row for the observer {observer}");
             problems.push(Problem::new(ARCHITECTURE, None, text));
         }
@@ -74,18 +64,12 @@ fn compare_causes(tree: &Tree, causes: &[&str]) -> Vec<Problem> {
         problems.push(Problem::new(path, None, "is not in the table of causes"));
     }
     for cause in causes {
-        if !cause
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        {
+        if !cause.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
             let text = format!("{cause} is not lower case with hyphens");
             problems.push(Problem::new(TABLE_OF_CAUSES, None, text));
         }
         if !files.contains(*cause) {
-            let text = format!(
-                "{cause} has no file {}.rs of its own",
-                cause.replace('-', "_")
-            );
+            let text = format!("{cause} has no file {}.rs of its own", cause.replace('-', "_"));
             problems.push(Problem::new(TABLE_OF_CAUSES, None, text));
         }
     }
@@ -95,9 +79,7 @@ fn compare_causes(tree: &Tree, causes: &[&str]) -> Vec<Problem> {
 fn twice(path: &str, names: &[&str]) -> Vec<Problem> {
     let mut seen = BTreeSet::new();
     let again = names.iter().filter(|name| !seen.insert(**name));
-    again
-        .map(|name| Problem::new(path, None, format!("{name} stands twice")))
-        .collect()
+    again.map(|name| Problem::new(path, None, format!("{name} stands twice"))).collect()
 }
 
 #[cfg(test)]

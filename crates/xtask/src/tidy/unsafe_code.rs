@@ -44,28 +44,12 @@ mod tests {
     #[test]
     fn unsafe_needs_a_room_and_a_reason() {
         let tree = Tree::of(&[
-            (
-                "crates/report/src/a.rs",
-                "// unsafe\nlet a = \"unsafe\";\n#![deny(unsafe_code)]\n",
-            ),
-            (
-                "crates/report/src/b.rs",
-                "\n// SAFETY: none\nunsafe { f() }\n",
-            ),
-            (
-                "crates/sys/src/c.rs",
-                "// SAFETY: the pointer is ours.\nunsafe { f() }\n",
-            ),
-            (
-                "crates/sys/src/d.rs",
-                "let safety = \"SAFETY:\";\nunsafe { f() }\n",
-            ),
+            ("crates/report/src/a.rs", "// unsafe\nlet a = \"unsafe\";\n#![deny(unsafe_code)]\n"),
+            ("crates/report/src/b.rs", "\n// SAFETY: none\nunsafe { f() }\n"),
+            ("crates/sys/src/c.rs", "// SAFETY: the pointer is ours.\nunsafe { f() }\n"),
+            ("crates/sys/src/d.rs", "let safety = \"SAFETY:\";\nunsafe { f() }\n"),
         ]);
-        let found: Vec<_> = check(&tree)
-            .unwrap()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let found: Vec<_> = check(&tree).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(
             found,
             [

@@ -25,11 +25,7 @@ pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Problem>> {
                 problems.push(Problem::new(path, line_number, "ends with white space"));
             }
             if path.ends_with(".rs") && line.contains('\t') {
-                problems.push(Problem::new(
-                    path,
-                    line_number,
-                    "has a tab: rustfmt uses spaces",
-                ));
+                problems.push(Problem::new(path, line_number, "has a tab: rustfmt uses spaces"));
             }
         }
     }
@@ -52,17 +48,8 @@ mod tests {
             ("crates/wire/tests/fixtures/f.txt", "as recorded \n\n"),
             ("empty", ""),
         ]);
-        let found: Vec<_> = check(&tree)
-            .unwrap()
-            .into_iter()
-            .map(|p| (p.path, p.line))
-            .collect();
-        let expected = [
-            ("b.md", None),
-            ("c.md", None),
-            ("d.sh", Some(2)),
-            ("e.rs", Some(2)),
-        ];
+        let found: Vec<_> = check(&tree).unwrap().into_iter().map(|p| (p.path, p.line)).collect();
+        let expected = [("b.md", None), ("c.md", None), ("d.sh", Some(2)), ("e.rs", Some(2))];
         assert_eq!(found, expected.map(|(path, line)| (path.to_string(), line)));
     }
 }

@@ -69,12 +69,8 @@ impl<'a> Nginx<'a> {
         cwd: Option<&str>,
     ) -> Self {
         // Prefixes that distributions build in: Debian; nginx.org and RPMs; the default; OpenResty.
-        const PREFIXES: &[&str] = &[
-            "/usr/share/nginx",
-            "/etc/nginx",
-            "/usr/local/nginx",
-            "/usr/local/openresty/nginx",
-        ];
+        const PREFIXES: &[&str] =
+            &["/usr/share/nginx", "/etc/nginx", "/usr/local/nginx", "/usr/local/openresty/nginx"];
         let options = recognise::nginx_options(command);
         let relative = |path: &Option<String>| path.as_ref().is_some_and(|p| !p.starts_with('/'));
         let lost = cwd.is_none()
@@ -130,9 +126,7 @@ impl<'a> Nginx<'a> {
         if existing.is_none() && self.lost {
             let what = "its path is relative to a folder that only root may see";
             let error = Error::new("find", "the file", what, sys::Kind::Permission);
-            found
-                .gaps
-                .push(("named by its command line".to_string(), error));
+            found.gaps.push(("named by its command line".to_string(), error));
             return;
         }
         let Some(first) = existing.or(self.files.first()).cloned() else {
@@ -208,10 +202,7 @@ impl<'a> Nginx<'a> {
         if path.starts_with('/') {
             return vec![path.to_string()];
         }
-        self.prefixes
-            .iter()
-            .map(|prefix| absolute(prefix, path))
-            .collect()
+        self.prefixes.iter().map(|prefix| absolute(prefix, path)).collect()
     }
 
     fn error_log(&self, directive: &nginx::Directive, file: &str, found: &mut Configuration) {
@@ -219,10 +210,7 @@ impl<'a> Nginx<'a> {
             return;
         };
         let (paths, reading) = match path.as_str() {
-            "stderr" => (
-                vec!["/proc/self/fd/2".to_string()],
-                Reading::As(Dialect::Nginx),
-            ),
+            "stderr" => (vec!["/proc/self/fd/2".to_string()], Reading::As(Dialect::Nginx)),
             syslog if syslog.starts_with("syslog:") => {
                 (Vec::new(), Reading::Refused("it goes to syslog"))
             }
@@ -230,12 +218,7 @@ impl<'a> Nginx<'a> {
             path => (self.paths(path), Reading::As(Dialect::Nginx)),
         };
         let place = format!("{file}:{}", directive.line);
-        found.log(Declared {
-            paths,
-            what: "error log",
-            place,
-            reading,
-        });
+        found.log(Declared { paths, what: "error log", place, reading });
     }
 
     fn access_log(&mut self, directive: &nginx::Directive, file: &str, outermost: &str) {
@@ -260,12 +243,7 @@ impl<'a> Nginx<'a> {
             path => (self.paths(path), Reading::Recognise),
         };
         let place = format!("{file}:{}", directive.line);
-        let log = Declared {
-            paths,
-            what: "access log",
-            place,
-            reading,
-        };
+        let log = Declared { paths, what: "access log", place, reading };
         self.access.push((log, format));
     }
 

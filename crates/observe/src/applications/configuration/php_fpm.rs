@@ -55,19 +55,13 @@ pub(super) fn load(
         if !PHP_FPM.contains(&entry.key.as_str()) {
             continue;
         }
-        let section = if entry.section.is_empty() {
-            "global"
-        } else {
-            &entry.section
-        };
+        let section = if entry.section.is_empty() { "global" } else { &entry.section };
         // `fpm_conf_expand_pool_name`.
         let value = entry.value.replace("$pool", section);
         // Relative to PHP_LOCALSTATEDIR, for pools to the prefix (`fpm_evaluate_full_path`).
         let paths = match value.strip_prefix('/') {
             Some(_) => vec![value.clone()],
-            None => ["/var", "/usr/local/var", "/usr"]
-                .map(|p| absolute(p, &value))
-                .to_vec(),
+            None => ["/var", "/usr/local/var", "/usr"].map(|p| absolute(p, &value)).to_vec(),
         };
         let place = format!("{file}:{}", entry.line);
         match entry.key.as_str() {
@@ -79,30 +73,15 @@ pub(super) fn load(
             }),
             "error_log" => {
                 let reading = Reading::As(Dialect::PhpFpm);
-                found.log(Declared {
-                    paths,
-                    what: "error log",
-                    place,
-                    reading,
-                });
+                found.log(Declared { paths, what: "error log", place, reading });
             }
             "access.log" => {
                 let reading = Reading::Recognise;
-                found.log(Declared {
-                    paths,
-                    what: "access log",
-                    place,
-                    reading,
-                });
+                found.log(Declared { paths, what: "access log", place, reading });
             }
             "slowlog" => {
                 let reading = Reading::Never;
-                found.log(Declared {
-                    paths,
-                    what: "slow log",
-                    place,
-                    reading,
-                });
+                found.log(Declared { paths, what: "slow log", place, reading });
             }
             _ => {}
         }

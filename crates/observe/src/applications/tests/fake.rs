@@ -19,7 +19,10 @@ enum Node {
         regular: bool,
     },
     /// A link; with an inode, one of `/proc/PID/fd` that leads to its file whatever its name.
-    Link { target: String, inode: Option<u64> },
+    Link {
+        target: String,
+        inode: Option<u64>,
+    },
 }
 
 #[derive(Default)]
@@ -54,19 +57,12 @@ impl Fake {
         let mut state = self.state();
         state.inodes += 1;
         let inode = state.inodes;
-        let node = Node::File {
-            bytes: bytes.to_vec(),
-            inode,
-            regular,
-        };
+        let node = Node::File { bytes: bytes.to_vec(), inode, regular };
         state.names.insert(path.to_string(), node);
     }
 
     pub(super) fn link_to(&self, path: &str, target: &str) {
-        let link = Node::Link {
-            target: target.to_string(),
-            inode: None,
-        };
+        let link = Node::Link { target: target.to_string(), inode: None };
         self.state().names.insert(path.to_string(), link);
     }
 
@@ -76,17 +72,9 @@ impl Fake {
             Some(Node::File { inode, .. }) => *inode,
             other => panic!("{file} is {other:?}"),
         };
-        let link = Node::Link {
-            target: seen.to_string(),
-            inode: Some(inode),
-        };
-        self.state()
-            .names
-            .insert(format!("/proc/{pid}/fd/{fd}"), link);
-        self.file(
-            &format!("/proc/{pid}/fdinfo/{fd}"),
-            "pos:\t0\nflags:\t0102001\n",
-        );
+        let link = Node::Link { target: seen.to_string(), inode: Some(inode) };
+        self.state().names.insert(format!("/proc/{pid}/fd/{fd}"), link);
+        self.file(&format!("/proc/{pid}/fdinfo/{fd}"), "pos:\t0\nflags:\t0102001\n");
     }
 
     pub(super) fn append(&self, path: &str, more: impl AsRef<[u8]>) {
@@ -117,10 +105,7 @@ impl Fake {
     }
 
     pub(super) fn close(&self, pid: u32, fd: u32) {
-        self.state()
-            .names
-            .remove(&format!("/proc/{pid}/fd/{fd}"))
-            .unwrap();
+        self.state().names.remove(&format!("/proc/{pid}/fd/{fd}")).unwrap();
     }
 
     /// Denies everything below a path.
@@ -133,10 +118,7 @@ impl Fake {
         self.link_to(&format!("/proc/{pid}/root"), "/");
         self.link_to(&format!("/proc/{pid}/cwd"), "/");
         self.file(&format!("/proc/{pid}/cmdline"), command.replace(' ', "\0"));
-        self.file(
-            &format!("/proc/{pid}/status"),
-            format!("Name:\t{name}\nNSpid:\t{pid}\n"),
-        );
+        self.file(&format!("/proc/{pid}/status"), format!("Name:\t{name}\nNSpid:\t{pid}\n"));
         Process {
             pid,
             parent,
@@ -147,31 +129,20 @@ impl Fake {
     }
 
     pub(super) fn context<'a>(&'a self, focus: &'a Focus, processes: Vec<Process>) -> Context<'a> {
-        Context {
-            processes,
-            ..Context::new(self, focus)
-        }
+        Context { processes, ..Context::new(self, focus) }
     }
 }
 
 impl State {
     fn no(&self, path: &Path, kind: Kind) -> Error {
-        let what = if kind == Kind::Permission {
-            "permission denied"
-        } else {
-            "no such file"
-        };
+        let what = if kind == Kind::Permission { "permission denied" } else { "no such file" };
         Error::new("read", path.display().to_string(), what, kind)
     }
 
     /// The path without links on the way; the last part's link is kept.
     fn way(&self, path: &Path) -> Result<String> {
         let text = path.to_string_lossy().into_owned();
-        if self
-            .denied
-            .iter()
-            .any(|d| text == *d || text.starts_with(&format!("{d}/")))
-        {
+        if self.denied.iter().any(|d| text == *d || text.starts_with(&format!("{d}/"))) {
             return Err(self.no(path, Kind::Permission));
         }
         let mut done = String::new();
@@ -182,11 +153,7 @@ impl State {
             if parts.peek().is_none() && !text.ends_with('/') {
                 break;
             }
-            if let Some(Node::Link {
-                target,
-                inode: None,
-            }) = self.names.get(&done)
-            {
+            if let Some(Node::Link { target, inode: None }) = self.names.get(&done) {
                 let rest: Vec<&str> = parts.collect();
                 let next = format!("{}/{}", target.trim_end_matches('/'), rest.join("/"));
                 return self.way(Path::new(&next));
@@ -198,21 +165,12 @@ impl State {
     fn end(&self, path: &Path) -> Result<(Vec<u8>, u64, bool)> {
         let way = self.way(path)?;
         match self.names.get(&way) {
-            Some(Node::File {
-                bytes,
-                inode,
-                regular,
-            }) => Ok((bytes.clone(), *inode, *regular)),
-            Some(Node::Link {
-                inode: Some(wanted),
-                ..
-            }) => {
+            Some(Node::File { bytes, inode, regular }) => Ok((bytes.clone(), *inode, *regular)),
+            Some(Node::Link { inode: Some(wanted), .. }) => {
                 let named = self.names.iter().find_map(|(name, node)| match node {
-                    Node::File {
-                        bytes,
-                        inode,
-                        regular,
-                    } if inode == wanted => Some((name, bytes.clone(), *regular)),
+                    Node::File { bytes, inode, regular } if inode == wanted => {
+                        Some((name, bytes.clone(), *regular))
+                    }
                     _ => None,
                 });
                 match named {
@@ -260,23 +218,16 @@ impl Machine for Fake {
             }
             last = first;
         }
-        if any {
-            Ok(())
-        } else {
-            Err(state.no(path, Kind::NotFound))
-        }
+        if any { Ok(()) } else { Err(state.no(path, Kind::NotFound)) }
     }
 
     fn link(&self, path: &Path) -> Result<PathBuf> {
         let state = self.state();
         match state.names.get(&state.way(path)?) {
             Some(Node::Link { target, .. }) => Ok(PathBuf::from(target)),
-            Some(Node::File { .. }) => Err(Error::new(
-                "follow",
-                path.display().to_string(),
-                "is no link",
-                Kind::Other,
-            )),
+            Some(Node::File { .. }) => {
+                Err(Error::new("follow", path.display().to_string(), "is no link", Kind::Other))
+            }
             None => Err(state.no(path, Kind::NotFound)),
         }
     }
@@ -285,18 +236,10 @@ impl Machine for Fake {
         if path.ends_with("fd") {
             let mut size = 0;
             self.list(path, &mut |_| size += 1)?;
-            return Ok(Stat {
-                size,
-                ..Stat::default()
-            });
+            return Ok(Stat { size, ..Stat::default() });
         }
         let (bytes, inode, regular) = self.state().end(path)?;
-        Ok(Stat {
-            size: bytes.len() as u64,
-            inode,
-            device: 1,
-            regular,
-        })
+        Ok(Stat { size: bytes.len() as u64, inode, device: 1, regular })
     }
 
     fn netlink(
@@ -305,21 +248,11 @@ impl Machine for Fake {
         _request: &[u8],
         _datagram: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        Err(Error::new(
-            "ask netlink",
-            "this fake",
-            "it has none",
-            Kind::Unsupported,
-        ))
+        Err(Error::new("ask netlink", "this fake", "it has none", Kind::Unsupported))
     }
 
     fn kernel_log(&self) -> Result<Box<dyn KernelLog>> {
-        Err(Error::new(
-            "open",
-            "the kernel log",
-            "this fake has none",
-            Kind::Unsupported,
-        ))
+        Err(Error::new("open", "the kernel log", "this fake has none", Kind::Unsupported))
     }
 
     fn now(&self) -> Duration {

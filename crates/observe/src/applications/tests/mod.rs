@@ -26,19 +26,13 @@ fn combined(status: u16) -> String {
 fn host() -> (Fake, Vec<Process>) {
     let fake = Fake::default();
     for (path, text) in [
-        (
-            "/etc/nginx/nginx.conf",
-            include_str!("../../../fixtures/applications/nginx/nginx.conf"),
-        ),
+        ("/etc/nginx/nginx.conf", include_str!("../../../fixtures/applications/nginx/nginx.conf")),
         (
             "/etc/nginx/conf.d/shop.conf",
             include_str!("../../../fixtures/applications/nginx/conf.d/shop.conf"),
         ),
         ("/etc/nginx/conf.d/README", "listen 99;"),
-        (
-            "/etc/php/php-fpm.conf",
-            include_str!("../../../fixtures/applications/php/php-fpm.conf"),
-        ),
+        ("/etc/php/php-fpm.conf", include_str!("../../../fixtures/applications/php/php-fpm.conf")),
         (
             "/etc/php/pool.d/www.conf",
             include_str!("../../../fixtures/applications/php/pool.d/www.conf"),
@@ -69,13 +63,7 @@ fn host() -> (Fake, Vec<Process>) {
     ];
     for pid in [10, 11, 12] {
         fake.link_to(&format!("/proc/{pid}/fd/0"), "/dev/null");
-        for (fd, log) in [
-            (2, "error"),
-            (3, "error"),
-            (4, "access"),
-            (5, "shop"),
-            (6, "quiet"),
-        ] {
+        for (fd, log) in [(2, "error"), (3, "error"), (4, "access"), (5, "shop"), (6, "quiet")] {
             let path = format!("/var/log/nginx/{log}.log");
             fake.open(pid, fd, &path, &path);
         }
@@ -95,11 +83,7 @@ fn watch(fake: &Fake, processes: Vec<Process>, meanwhile: impl FnOnce(&mut Conte
     meanwhile(&mut context);
     observer.look(&mut context);
     observer.end(&mut context, &mut evidence);
-    Seen {
-        logs: evidence.logs.unwrap(),
-        processes: context.processes,
-        gaps: context.gaps,
-    }
+    Seen { logs: evidence.logs.unwrap(), processes: context.processes, gaps: context.gaps }
 }
 
 struct Seen {
@@ -118,22 +102,14 @@ impl Seen {
         let settings = &process.application.as_ref().unwrap().settings;
         settings
             .iter()
-            .map(|s| {
-                format!(
-                    "{}:{} {}: {} {}",
-                    s.file, s.line, s.section, s.name, s.value
-                )
-            })
+            .map(|s| format!("{}:{} {}: {} {}", s.file, s.line, s.section, s.name, s.value))
             .collect()
     }
 
     fn gap(&self, what: &str) -> &Gap {
-        self.gaps
-            .iter()
-            .find(|gap| gap.what.contains(what))
-            .unwrap_or_else(|| {
-                panic!("no gap about {what}: {:#?}", self.gaps);
-            })
+        self.gaps.iter().find(|gap| gap.what.contains(what)).unwrap_or_else(|| {
+            panic!("no gap about {what}: {:#?}", self.gaps);
+        })
     }
 }
 
@@ -148,20 +124,11 @@ fn applications_and_their_settings() {
     let roles: Vec<(u32, Role)> = seen
         .processes
         .iter()
-        .map(|p| {
-            (
-                p.pid,
-                p.application.clone().map(|a| (a.name, a.role, a.pool)),
-            )
-        })
+        .map(|p| (p.pid, p.application.clone().map(|a| (a.name, a.role, a.pool))))
         .collect();
     let nginx = |role: &str| Some(("nginx".to_string(), role.to_string(), None));
     let fpm = |role: &str, pool: Option<&str>| {
-        Some((
-            "php-fpm".to_string(),
-            role.to_string(),
-            pool.map(str::to_string),
-        ))
+        Some(("php-fpm".to_string(), role.to_string(), pool.map(str::to_string)))
     };
     assert_eq!(
         roles,
@@ -186,73 +153,40 @@ fn applications_and_their_settings() {
         format!("{shop}:13 http/server/location ~ \\.php$: fastcgi_pass shop"),
     ] {
         for pid in [10, 12] {
-            assert!(
-                seen.settings(pid).contains(&expected),
-                "{expected} {:#?}",
-                seen.settings(pid)
-            );
+            assert!(seen.settings(pid).contains(&expected), "{expected} {:#?}", seen.settings(pid));
         }
     }
-    assert!(
-        !seen.settings(10).iter().any(|s| s.contains("README")),
-        "README matches no *.conf"
-    );
+    assert!(!seen.settings(10).iter().any(|s| s.contains("README")), "README matches no *.conf");
     let www = seen.settings(23);
     assert!(www.contains(&"/etc/php/pool.d/www.conf:3 www: listen /run/php/www.sock".to_string()));
     assert!(www.contains(&"/etc/php/pool.d/www.conf:6 www: pm.max_children 5".to_string()));
     assert!(www.iter().all(|s| !s.contains(" api: ")), "{www:#?}");
-    assert!(
-        seen.settings(20)
-            .iter()
-            .any(|s| s.contains(" api: listen.backlog 128"))
-    );
+    assert!(seen.settings(20).iter().any(|s| s.contains(" api: listen.backlog 128")));
 }
 
 #[test]
 fn only_the_window_is_read() {
     let (fake, processes) = host();
     let seen = watch(&fake, processes, |_| {
-        fake.append(
-            "/var/log/nginx/access.log",
-            combined(200).repeat(3) + &combined(502),
-        );
-        fake.append(
-            "/var/log/nginx/shop.log",
-            "2026-11-21T04:16:03+00:00 504 0.1 \"GET / 200\"\n",
-        );
-        fake.append(
-            "/var/log/nginx/error.log",
-            REFUSED.repeat(2) + "half a line",
-        );
+        fake.append("/var/log/nginx/access.log", combined(200).repeat(3) + &combined(502));
+        fake.append("/var/log/nginx/shop.log", "2026-11-21T04:16:03+00:00 504 0.1 \"GET / 200\"\n");
+        fake.append("/var/log/nginx/error.log", REFUSED.repeat(2) + "half a line");
         fake.append("/var/log/php-fpm.log", MAX_CHILDREN);
     });
     let access = seen.log("/var/log/nginx/access.log");
     assert_eq!(access.statuses, BTreeMap::from([(200, 3), (502, 1)]));
     assert_eq!((access.lines, access.bytes_read), (4, access.bytes_written));
-    assert_eq!(
-        (access.application.as_str(), &access.pids[..]),
-        ("nginx", &[10, 11, 12][..])
-    );
-    assert_eq!(
-        seen.log("/var/log/nginx/shop.log").statuses,
-        BTreeMap::from([(504, 1)])
-    );
+    assert_eq!((access.application.as_str(), &access.pids[..]), ("nginx", &[10, 11, 12][..]));
+    assert_eq!(seen.log("/var/log/nginx/shop.log").statuses, BTreeMap::from([(504, 1)]));
     let errors = &seen.log("/var/log/nginx/error.log").complaints;
     assert_eq!(errors.len(), 1);
-    assert_eq!(
-        (errors[0].meaning, errors[0].count),
-        (Meaning::ConnectionRefused, 2)
-    );
+    assert_eq!((errors[0].meaning, errors[0].count), (Meaning::ConnectionRefused, 2));
     assert_eq!(errors[0].about.as_deref(), Some("127.0.0.1:9000"));
     let pool = &seen.log("/var/log/php-fpm.log").complaints[0];
     assert_eq!((pool.meaning, pool.count), (Meaning::WorkerLimitReached, 1));
     assert_eq!(pool.about.as_deref(), Some("www"));
     // A format without a status is said, and is the only gap.
-    assert!(
-        seen.gap("access log (/etc/nginx/conf.d/shop.conf:20)")
-            .why
-            .contains("no $status")
-    );
+    assert!(seen.gap("access log (/etc/nginx/conf.d/shop.conf:20)").why.contains("no $status"));
     assert_eq!(seen.gaps.len(), 1, "{:#?}", seen.gaps);
 }
 
@@ -284,18 +218,11 @@ fn rotated_logs() {
             fake.close(pid, 3);
         }
     });
-    assert_eq!(
-        seen.log(access).statuses,
-        BTreeMap::from([(200, 1), (201, 1), (502, 2)])
-    );
+    assert_eq!(seen.log(access).statuses, BTreeMap::from([(200, 1), (201, 1), (502, 2)]));
     assert_eq!(seen.log(access).bytes_written, seen.log(access).bytes_read);
     assert_eq!(seen.log(shop).statuses, BTreeMap::from([(504, 1)]));
     assert_eq!(seen.log("/var/log/php-fpm.log").complaints[0].count, 1);
-    assert!(
-        seen.gap("error.log before it was rotated")
-            .why
-            .contains("replaced")
-    );
+    assert!(seen.gap("error.log before it was rotated").why.contains("replaced"));
 }
 
 #[test]
@@ -310,11 +237,7 @@ fn busy_logs_are_read_in_parts() {
     });
     let log = seen.log(access);
     assert!(log.bytes_written > 23 << 20);
-    assert!(
-        log.bytes_read <= 8 << 20 && log.bytes_read > 7 << 20,
-        "{}",
-        log.bytes_read
-    );
+    assert!(log.bytes_read <= 8 << 20 && log.bytes_read > 7 << 20, "{}", log.bytes_read);
     assert_eq!(log.statuses.values().sum::<u64>(), log.lines);
     let share = log.statuses[&502] as f64 / log.lines as f64;
     assert!((share - 0.1).abs() < 0.02, "{share}");
@@ -332,24 +255,11 @@ fn without_permission() {
     let seen = watch(&fake, processes, |_| {
         fake.append("/var/log/nginx/access.log", combined(502));
     });
-    for what in [
-        "which logs nginx has open",
-        "php-fpm's error log (/etc/php/php-fpm.conf:3)",
-    ] {
-        assert!(
-            seen.gap(what)
-                .closes_with
-                .as_deref()
-                .unwrap()
-                .contains("root"),
-            "{what}"
-        );
+    for what in ["which logs nginx has open", "php-fpm's error log (/etc/php/php-fpm.conf:3)"] {
+        assert!(seen.gap(what).closes_with.as_deref().unwrap().contains("root"), "{what}");
     }
     // What the configuration names and everybody may read is read all the same.
-    assert_eq!(
-        seen.log("/var/log/nginx/access.log").statuses,
-        BTreeMap::from([(502, 1)])
-    );
+    assert_eq!(seen.log("/var/log/nginx/access.log").statuses, BTreeMap::from([(502, 1)]));
     assert!(seen.settings(11).iter().any(|s| s.contains("listen 80")));
 }
 
@@ -359,11 +269,7 @@ fn a_container_without_permission_is_not_mistaken_for_the_host() {
     fake.deny("/proc/10/root");
     fake.file("/proc/10/status", "Name:\tnginx\nNSpid:\t10\t1\n");
     let seen = watch(&fake, processes, |_| {});
-    assert!(
-        seen.gap("the configuration and logs of nginx 10")
-            .closes_with
-            .is_some()
-    );
+    assert!(seen.gap("the configuration and logs of nginx 10").closes_with.is_some());
     assert!(seen.settings(11).is_empty());
 }
 
@@ -387,10 +293,7 @@ fn containers_are_read_through_their_root() {
     fake.link_to("/proc/10/fd/2", "pipe:[6]");
     let seen = watch(&fake, vec![nginx], |_| {});
     let settings = seen.settings(10);
-    assert!(
-        settings[0].contains("http/server: listen 2"),
-        "{settings:#?}"
-    );
+    assert!(settings[0].contains("http/server: listen 2"), "{settings:#?}");
     for what in ["nginx's access log", "nginx's error log"] {
         assert_eq!(seen.gap(what).why, "it goes to a pipe: not read");
     }
@@ -400,12 +303,7 @@ fn containers_are_read_through_their_root() {
 #[test]
 fn many_sites_that_say_the_same_are_not_repeated() {
     let fake = Fake::default();
-    let nginx = fake.process(
-        10,
-        1,
-        "nginx",
-        "nginx: master process nginx -p pfx -c a.conf",
-    );
+    let nginx = fake.process(10, 1, "nginx", "nginx: master process nginx -p pfx -c a.conf");
     fake.link_to("/proc/10/cwd", "/srv");
     fake.link_to("/proc/10/fd/1", "pipe:[5]");
     let sites = "server { access_log syslog:server=::1; access_log /proc/self/fd/1; }\n".repeat(50);
@@ -427,27 +325,16 @@ fn hostile_configurations_are_bounded() {
     fake.link_to("/proc/10/fd/0", "/dev/null");
     // Each includes all, itself too; links in a circle; a device; a giant.
     for n in 0..300 {
-        fake.file(
-            &format!("/c/{n}.conf"),
-            "include *.conf; worker_connections 1;",
-        );
+        fake.file(&format!("/c/{n}.conf"), "include *.conf; worker_connections 1;");
     }
     fake.link_to("/c/circle.conf", "/c/circle.conf");
     fake.special("/c/00-pipe.conf");
     fake.file("/c/00-giant.conf", vec![b'#'; (1 << 20) + 1]);
     let seen = watch(&fake, vec![nginx], |_| {});
-    assert!(
-        seen.settings(10).len() <= 200,
-        "{}",
-        seen.settings(10).len()
-    );
+    assert!(seen.settings(10).len() <= 200, "{}", seen.settings(10).len());
     assert!(seen.gap("00-giant").why.contains("longer than"));
     assert!(seen.gap("00-pipe").why.contains("no regular file"));
-    assert!(
-        seen.gap("the whole configuration")
-            .why
-            .contains("200 files")
-    );
+    assert!(seen.gap("the whole configuration").why.contains("200 files"));
 }
 
 #[test]
