@@ -81,7 +81,7 @@ pub(crate) fn fold(findings: Vec<Finding>) -> Vec<Finding> {
         if root == index {
             kept.push((index, finding));
         } else {
-            let text = format!("{}: {}", finding.subject.name, first_line(&finding.impact.text));
+            let text = first_line(&finding.impact.text).to_string();
             let mut moved = vec![Effect { cause: Some(finding.cause), text }];
             moved.extend(finding.effects);
             effects.push((root, moved));
