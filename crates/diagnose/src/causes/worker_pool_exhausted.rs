@@ -284,7 +284,7 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
     let so = if cpu_bound {
         "more of them serve no more"
     } else {
-        "the rest they wait for something else"
+        "else they wait, and not for a CPU"
     };
     proofs.push(
         proof(
