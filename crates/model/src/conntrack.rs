@@ -33,11 +33,19 @@ impl Conntrack {
 }
 
 /// The table grouped while it was read: the entries themselves are never held.
+///
+/// Of a large table only a part is read, and all numbers here are then estimates for the whole
+/// table: see [`ConntrackTable::read`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConntrackTable {
-    /// Entries read.
+    /// Entries of the table, or those of them that were asked for.
     pub entries: u64,
+    /// Entries that were read, when that is not all of them. The kernel lists entries in the order
+    /// of a keyed hash, so those are a random sample: a share of them differs from that of the
+    /// whole by less than `0.98 / sqrt(read)` in 19 of 20 cases (0.3 % for 100,000).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<u64>,
     /// Entries by protocol (`tcp`, `udp`, `icmp`, or the number).
     pub by_protocol: BTreeMap<String, u64>,
     /// TCP entries by state (`ESTABLISHED`, `TIME_WAIT`, …).

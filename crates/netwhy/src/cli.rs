@@ -228,6 +228,10 @@ pub(crate) struct ConntrackOptions {
     #[command(flatten)]
     pub(crate) netns: NetnsOptions,
 
+    /// Read all entries of a large table, and not a random 100,000 of them
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) exact: bool,
+
     /// List the entries instead of grouping them
     #[arg(long)]
     pub(crate) list: bool,

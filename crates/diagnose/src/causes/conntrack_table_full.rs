@@ -188,6 +188,7 @@ fn who(conntrack: &Conntrack) -> Vec<Proof> {
         return Vec::new();
     };
     let all = table.entries as f64;
+    let about = if table.read.is_some() { "about " } else { "" };
     let listed = |label: &str, tops: Vec<(String, u64)>| {
         if tops.is_empty() {
             return None;
@@ -195,7 +196,9 @@ fn who(conntrack: &Conntrack) -> Vec<Proof> {
         let words: Vec<String> = tops
             .iter()
             .take(3)
-            .map(|(key, n)| format!("{key} {} ({})", number(*n), percent(share(*n as f64, all))))
+            .map(|(key, n)| {
+                format!("{key} {about}{} ({})", number(*n), percent(share(*n as f64, all)))
+            })
             .collect();
         let mut proof = proof(Source::Conntrack, label, words.join("\n"));
         for (key, n) in tops.iter().take(10) {

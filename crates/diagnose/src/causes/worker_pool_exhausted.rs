@@ -281,11 +281,8 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
     }
     let computing = pool.computing();
     let cpu_bound = computing >= CPU_BOUND;
-    let so = if cpu_bound {
-        "more of them serve no more"
-    } else {
-        "else they wait, and not for a CPU"
-    };
+    let so =
+        if cpu_bound { "more of them serve no more" } else { "else they wait, and not for a CPU" };
     proofs.push(
         proof(
             Source::Processes,

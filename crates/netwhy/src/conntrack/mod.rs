@@ -1,4 +1,5 @@
-//! `netwhy conntrack`: the connection-tracking table, grouped while it is read, or listed.
+//! `netwhy conntrack`: the connection-tracking table, grouped while it is read, or listed. The
+//! groups of a large table are estimated from a random part of it, unless asked otherwise.
 //!
 //! - [`select`]: which entries are wanted
 //! - [`rows`]: one entry as a line
@@ -9,7 +10,6 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use observe::conntrack::Grouping;
 use sys::real::Real;
 use wire::conntrack::Entry;
 
@@ -86,15 +86,17 @@ fn show(
     if options.list {
         return list(machine, options, selection, out);
     }
-    let mut grouping = Grouping::default();
-    each(machine, |entry| {
-        if selection.has(entry) {
-            grouping.add(entry);
-        }
-        ControlFlow::Continue(())
-    })?;
-    let table = grouping.finish(options.top.unwrap_or(TOP));
-    summary::write(machine, options, &table, out)
+    let size = summary::Size::read(machine);
+    let most = if options.exact { u64::MAX } else { observe::conntrack::SAMPLE };
+    let table = observe::conntrack::group(
+        machine,
+        most,
+        size.count.unwrap_or(0),
+        options.top.unwrap_or(TOP),
+        &mut |entry| selection.has(entry),
+    )
+    .map_err(unreadable)?;
+    summary::write(&size, options, &table, out)
 }
 
 /// Prints the entries one by one.
@@ -164,16 +166,19 @@ impl Figure {
 }
 
 /// Calls for each entry of the table until told to stop.
-fn each(machine: &Real, entry: impl FnMut(&Entry<'_>) -> ControlFlow<()>) -> anyhow::Result<()> {
-    let mut entry = entry;
-    observe::conntrack::dump(machine, &mut entry).map_err(|error| {
-        let help = match error.kind {
-            sys::Kind::Permission => {
-                "; run as root, or see only its size: sysctl \
-                                      net.netfilter.nf_conntrack_count"
-            }
-            _ => "",
-        };
-        anyhow::anyhow!("cannot read the connection-tracking table: {error}{help}")
-    })
+fn each(
+    machine: &Real,
+    mut entry: impl FnMut(&Entry<'_>) -> ControlFlow<()>,
+) -> anyhow::Result<()> {
+    observe::conntrack::dump(machine, &mut entry).map_err(unreadable)
+}
+
+fn unreadable(error: sys::Error) -> anyhow::Error {
+    let help = match error.kind {
+        sys::Kind::Permission => {
+            "; run as root, or see only its size: sysctl net.netfilter.nf_conntrack_count"
+        }
+        _ => "",
+    };
+    anyhow::anyhow!("cannot read the connection-tracking table: {error}{help}")
 }

@@ -63,25 +63,40 @@ impl Grouping {
         }
     }
 
-    /// The groups, each with at most `top` values.
-    pub fn finish(self, top: usize) -> ConntrackTable {
+    /// Entries that were added.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The groups, each with at most `top` values. When only `read` of `all` entries were looked
+    /// at, the numbers are scaled up to all.
+    pub fn finish(self, top: usize, read: u64, all: u64) -> ConntrackTable {
+        let part = read > 0 && read < all;
+        let scale = |count: u64| {
+            if part { (count as f64 * all as f64 / read as f64).round() as u64 } else { count }
+        };
+        let scaled = |tops: Vec<Top>| {
+            let scaled = |top: Top| Top { count: scale(top.count), error: scale(top.error), ..top };
+            tops.into_iter().map(scaled).collect()
+        };
         let name =
             |number: u8| protocol_name(number).map_or_else(|| number.to_string(), str::to_string);
         ConntrackTable {
-            entries: self.entries,
+            entries: scale(self.entries),
+            read: part.then_some(read),
             by_protocol: (0..=u8::MAX)
                 .map(|number| (number, self.protocols[usize::from(number)]))
                 .filter(|(_, count)| *count > 0)
-                .map(|(number, count)| (name(number), count))
+                .map(|(number, count)| (name(number), scale(count)))
                 .collect(),
-            by_state: self.states.into_iter().map(|(s, n)| (s.to_string(), n)).collect(),
-            unreplied: self.unreplied,
-            assured: self.assured,
-            top_sources: self.sources.finish(top, |ip| ip.to_string()),
-            top_destinations: self.destinations.finish(top, |ip| ip.to_string()),
-            top_ports: self
-                .ports
-                .finish(top, |(protocol, port)| format!("{}/{port}", name(protocol))),
+            by_state: self.states.into_iter().map(|(s, n)| (s.to_string(), scale(n))).collect(),
+            unreplied: scale(self.unreplied),
+            assured: scale(self.assured),
+            top_sources: scaled(self.sources.finish(top, |ip| ip.to_string())),
+            top_destinations: scaled(self.destinations.finish(top, |ip| ip.to_string())),
+            top_ports: scaled(
+                self.ports.finish(top, |(protocol, port)| format!("{}/{port}", name(protocol))),
+            ),
         }
     }
 }
@@ -133,6 +148,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_part_stands_for_the_whole() {
+        let mut grouping = Grouping { entries: 40, unreplied: 10, ..Grouping::default() };
+        grouping.protocols[17] = 40;
+        let table = grouping.finish(5, 100, 1_000);
+        assert_eq!((table.entries, table.unreplied, table.read), (400, 100, Some(100)));
+        assert_eq!(table.by_protocol["udp"], 400);
+        let all = Grouping { entries: 40, ..Grouping::default() }.finish(5, 100, 100);
+        assert_eq!((all.entries, all.read), (40, None));
+    }
 
     #[test]
     fn few_values_are_counted_exactly() {
