@@ -4,6 +4,8 @@
 //! - [`sock_diag`], [`unix_diag`]: sockets
 //! - [`conntrack`]: the connection-tracking table
 //! - [`proc_pid`], [`proc_net`]: text of `/proc`
+//! - [`capture`], [`packet`]: capture files, and what is in their packets
+//! - [`payload`]: what streams say in clear: HTTP/1, TLS
 //! - [`kmsg`]: the kernel log
 //! - [`ports`]: sets of ports
 //! - [`applog`], [`appconfig`]: logs and configuration of applications
@@ -12,9 +14,12 @@
 
 pub mod appconfig;
 pub mod applog;
+pub mod capture;
 pub mod conntrack;
 pub mod kmsg;
 pub mod netlink;
+pub mod packet;
+pub mod payload;
 pub mod ports;
 pub mod proc_net;
 pub mod proc_pid;

@@ -60,10 +60,11 @@ impl Message<'_> {
         if !self.is_end() {
             return None;
         }
-        // NLMSG_DONE carries the result of the dump, NLMSG_ERROR that of the request.
+        // NLMSG_DONE carries the result of the dump, NLMSG_ERROR that of the request; some
+        // subsystems write it without its sign (libmnl's `mnl_cb_error`).
         match i32_at(self.payload, 0) {
             Some(0) | None => None,
-            Some(error) => Some(error.saturating_neg()),
+            Some(error) => Some(error.saturating_abs()),
         }
     }
 
@@ -208,6 +209,8 @@ mod tests {
         assert_eq!(error(&bytes), None);
         bytes = request(DONE, 0, &i32::MIN.to_ne_bytes());
         assert_eq!(error(&bytes), Some(i32::MAX));
+        bytes = request(DONE, 0, &105i32.to_ne_bytes());
+        assert_eq!(error(&bytes), Some(105));
         bytes = request(20, 0, &[]);
         assert_eq!(error(&bytes), None);
     }

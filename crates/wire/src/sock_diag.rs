@@ -288,6 +288,30 @@ impl<'a> Record<'a> {
     }
 }
 
+/// All of `tcp_info` from the bytes that `getsockopt(TCP_INFO)` gives; `None` without any.
+pub fn tcp_info(bytes: &[u8]) -> Option<TcpInfo> {
+    let nobody = Record {
+        head: &[0; MESSAGE],
+        state: TcpState::Close,
+        info: bytes,
+        memory: &[],
+        congestion: &[],
+    };
+    nobody.tcp_info()
+}
+
+/// The same of the figures of `SO_MEMINFO`; `None` without any.
+pub fn socket_memory(bytes: &[u8]) -> Option<SocketMemory> {
+    let nobody = Record {
+        head: &[0; MESSAGE],
+        state: TcpState::Close,
+        info: &[],
+        memory: bytes,
+        congestion: &[],
+    };
+    nobody.memory()
+}
+
 /// The fields of `struct tcp_info` behind its first eight bytes: name, how it is read, offset.
 macro_rules! fields {
     ($( $name:ident : $type:ty = $read:ident ( $at:literal ) ),+ $(,)?) => {
@@ -450,6 +474,7 @@ mod tests {
             assert_eq!(tcp.bytes_received.is_some(), length >= 136, "{length}");
             assert_eq!(tcp.accecn_opt_seen.is_some(), length >= 280, "{length}");
             assert_eq!(tcp.snd_wnd, record.snd_wnd());
+            assert_eq!(tcp_info(&info[..length]), Some(tcp));
         }
         let whole = record(AF_INET, 1, &[(2, &info)]);
         let tcp = Record::parse(&whole).unwrap().tcp_info().unwrap();

@@ -6,7 +6,7 @@
 /// One `key = value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Section, empty before the first.
+    /// Section, empty before the first; of a long name the beginning.
     pub section: String,
     /// Key: `pm.max_children`.
     pub key: String,
@@ -18,6 +18,8 @@ pub struct Entry {
 
 /// Most entries taken from one file.
 const MOST_ENTRIES: usize = 20_000;
+/// Longest name of a section that is kept, bytes: each entry in it carries it.
+const SECTION: usize = 256;
 
 /// The entries of a file. `section` is the section in which an included file begins, and becomes
 /// the one in which this file ends.
@@ -27,7 +29,9 @@ pub fn entries(text: &[u8], section: &mut String) -> Vec<Entry> {
         let line = line.trim_ascii();
         if let Some(rest) = line.strip_prefix(b"[") {
             if let Some(end) = rest.iter().position(|b| *b == b']') {
-                *section = String::from_utf8_lossy(rest[..end].trim_ascii()).into_owned();
+                let name = rest[..end].trim_ascii();
+                let name = &name[..name.len().min(SECTION)];
+                *section = String::from_utf8_lossy(name).into_owned();
             }
             continue;
         }

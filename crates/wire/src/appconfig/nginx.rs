@@ -16,8 +16,8 @@ pub struct Directive {
     /// Line of its name, from 1.
     pub line: u32,
     /// Blocks around it, outermost first: `http`, `server`. Blocks with arguments carry them:
-    /// `upstream backend`, `location /api`.
-    pub blocks: Rc<[String]>,
+    /// `upstream backend`, `location /api`; of long ones the beginning.
+    pub blocks: Rc<[Rc<str>]>,
 }
 
 impl Directive {
@@ -36,10 +36,12 @@ impl Directive {
 const MOST_DIRECTIVES: usize = 50_000;
 /// Deepest nesting that is followed.
 const MOST_BLOCKS: usize = 32;
+/// Longest name of a block that is kept, bytes: each setting in it carries it.
+const BLOCK: usize = 256;
 
 /// The directives of a file in their order; a directive that opens a block comes before what is
 /// in it. `outside` are the blocks in which an included file stands.
-pub fn directives(text: &[u8], outside: &Rc<[String]>) -> Vec<Directive> {
+pub fn directives(text: &[u8], outside: &Rc<[Rc<str>]>) -> Vec<Directive> {
     let mut found = Vec::new();
     let mut blocks = Rc::clone(outside);
     let mut reader = Reader { text, at: 0, line: 1 };
@@ -60,11 +62,7 @@ pub fn directives(text: &[u8], outside: &Rc<[String]>) -> Vec<Directive> {
                 let name = words.remove(0);
                 let arguments = std::mem::take(&mut words);
                 let lua = opens && name.ends_with("_by_lua_block");
-                let block = if arguments.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{name} {}", arguments.join(" "))
-                };
+                let block = opens.then(|| block(&name, &arguments));
                 if found.len() >= MOST_DIRECTIVES {
                     break;
                 }
@@ -73,7 +71,7 @@ pub fn directives(text: &[u8], outside: &Rc<[String]>) -> Vec<Directive> {
                     reader.pass_lua();
                 } else if opens && blocks.len() >= MOST_BLOCKS {
                     too_deep += 1;
-                } else if opens {
+                } else if let Some(block) = block {
                     blocks = blocks.iter().cloned().chain([block]).collect();
                 }
             }
@@ -89,6 +87,22 @@ pub fn directives(text: &[u8], outside: &Rc<[String]>) -> Vec<Directive> {
         }
     }
     found
+}
+
+/// The name of a block with its arguments.
+fn block(name: &str, arguments: &[String]) -> Rc<str> {
+    let mut block = String::new();
+    for word in std::iter::once(name).chain(arguments.iter().map(String::as_str)) {
+        if !block.is_empty() {
+            block.push(' ');
+        }
+        block.push_str(&word[..word.floor_char_boundary(BLOCK)]);
+        if block.len() >= BLOCK {
+            break;
+        }
+    }
+    block.truncate(block.floor_char_boundary(BLOCK));
+    block.into()
 }
 
 struct Word {

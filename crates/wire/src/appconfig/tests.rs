@@ -28,7 +28,7 @@ http {
 }
 "#;
 
-fn outside() -> Rc<[String]> {
+fn outside() -> Rc<[Rc<str>]> {
     Rc::from(Vec::new())
 }
 
@@ -58,7 +58,7 @@ fn directives_come_with_their_blocks_and_lines() {
 
 #[test]
 fn an_included_file_continues_in_its_blocks() {
-    let outside: Rc<[String]> = Rc::from(vec!["http".to_string()]);
+    let outside: Rc<[Rc<str>]> = Rc::from([Rc::from("http")]);
     let found = nginx::directives(b"server { listen 81; } } }\nlisten 82;", &outside);
     assert_eq!(found[1].section(), "http/server");
     // Braces too many close nothing that this file did not open.
@@ -73,6 +73,24 @@ fn nesting_without_end_is_bounded() {
     assert!(found.iter().all(|d| d.blocks.len() <= 32));
     let balanced = format!("{}{} listen 1;", "a {".repeat(100), "}".repeat(100));
     assert_eq!(nginx::directives(balanced.as_bytes(), &outside()).last().unwrap().section(), "");
+}
+
+/// A name that each of thousands of settings carried would take gigabytes of a file of a megabyte.
+#[test]
+fn long_names_of_blocks_and_sections_are_cut() {
+    let long = "ä".repeat(100_000);
+    let text = format!("{long} {long} {{{}", "a{b;}".repeat(20_000));
+    let found = nginx::directives(text.as_bytes(), &outside());
+    assert_eq!(found.len(), 40_001);
+    assert!(found.iter().all(|d| d.section().len() <= 256 + 2), "whole characters, cut");
+    assert!(long.starts_with(&*found[1].blocks[0]));
+    let shared = std::ptr::addr_eq(found[1].blocks[0].as_ptr(), found[40_000].blocks[0].as_ptr());
+    assert!(shared, "kept once");
+    let text = format!("[{long}]\n{}", "a=\n".repeat(20_000));
+    let mut section = String::new();
+    let found = ini::entries(text.as_bytes(), &mut section);
+    assert_eq!(found.len(), 20_000);
+    assert!(section.len() <= 256 && found.iter().all(|entry| entry.section == section));
 }
 
 #[test]

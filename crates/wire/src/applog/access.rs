@@ -59,6 +59,11 @@ impl AccessFormat {
         if neighbours.into_iter().flatten().any(|part| part.literal().is_none()) {
             return Err("its log_format sets nothing between $status and its neighbour");
         }
+        let text = neighbours.map(|part| part.and_then(Part::literal).unwrap_or_default());
+        let touching = [text[0].last(), text[1].first()];
+        if touching.into_iter().flatten().any(u8::is_ascii_digit) {
+            return Err("its log_format has a digit beside $status");
+        }
         let free_ahead = ahead.iter().any(|p| kind(p) == Kind::Free);
         if free_ahead && escape == Some("none") {
             return Err("its log_format has escape=none: clients' text may hold quotes");
@@ -91,7 +96,7 @@ impl AccessFormat {
             }
             Place::Backward { quotes, fixed, skip } => {
                 let rest = segment(line, *quotes)?;
-                let mut rest = &rest[..memchr(b'"', rest).unwrap_or(rest.len())];
+                let mut rest = before_quote(rest);
                 rest = rest.get(..rest.len().checked_sub(*fixed)?)?;
                 for text in skip {
                     rest = &rest[..memmem::rfind(rest, text)?];
@@ -122,6 +127,18 @@ fn segment(line: &[u8], quotes: u32) -> Option<&[u8]> {
         }
     }
     Some(rest)
+}
+
+/// What stands before the next quote, a backslash taking the byte behind it along.
+fn before_quote(rest: &[u8]) -> &[u8] {
+    let mut at = 0;
+    while let Some(next) = memchr2(b'"', b'\\', &rest[at..]) {
+        if rest[at + next] == b'"' {
+            return &rest[..at + next];
+        }
+        at = (at + next + 2).min(rest.len());
+    }
+    rest
 }
 
 /// Three digits at the beginning that no fourth follows.
@@ -289,6 +306,10 @@ fn backward(behind: &[Part<'_>], quotes: u32) -> Option<Place> {
             break;
         }
         parts.push(*part);
+    }
+    // It would take a byte along that the template has set.
+    if parts.iter().filter_map(Part::literal).any(|text| text.contains(&b'\\')) {
+        return None;
     }
     let mut fixed = 0;
     let mut skip: Vec<Vec<u8>> = Vec::new();

@@ -242,9 +242,15 @@ fn places_of_the_status_in_templates() {
         "$request_time$status",              // nothing between
         "$remote_addr:$status $host",        // a colon may be in the address
         "a\\ \"$request\" $status",
+        "\"$request\" 0$status", // digits that belong to no status
+        "$remote_addr ${status}0",
     ] {
         assert!(AccessFormat::from_nginx(template.as_bytes(), None).is_err(), "{template}");
     }
+    // With escape=json a quote that a client sends is `\"`: no place is counted from it.
+    let json = AccessFormat::from_nginx(b"$http_referer $status]", Some("json")).unwrap();
+    assert_eq!(json.status(br#"x 200\" 502]"#), Some(502));
+    assert!(AccessFormat::from_nginx(b"$http_referer $status\\\"", Some("json")).is_err());
     let unescaped = AccessFormat::from_nginx(b"\"$request\" $status", Some("none"));
     assert!(unescaped.is_err());
     assert!(AccessFormat::from_nginx(b"$status \"$request\"", Some("none")).is_ok());

@@ -1,0 +1,448 @@
+//! Writing pcapng: blocks to bytes, little-endian, time stamps in nanoseconds. No file is opened
+//! here: each function appends one whole block to a buffer.
+//!
+//! A file is a [`section`], an [`interface`] for each interface, [`packet`]s, and at the end the
+//! [`statistics`] of each interface.
+//!
+//! Source: draft-ietf-opsawg-pcapng.
+
+use super::{Interface, LinkType, RECORD_LIMIT};
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
+const PACKET: u32 = 6;
+
+/// The number that tells the byte order.
+const ORDER: u32 = 0x1a2b_3c4d;
+/// `if_tsresol`: nanoseconds.
+const NANOSECONDS: u8 = 9;
+/// `opt_comment`, of every block.
+const COMMENT: u16 = 1;
+
+/// Most bytes of a value of an option: its length has 16 bits.
+const VALUE_LIMIT: usize = u16::MAX as usize;
+/// Most bytes of all comments on a packet; what does not fit is left out.
+pub const COMMENTS_LIMIT: usize = 1 << 20;
+/// Most bytes of a packet: the rest of a block has room below what readers take.
+pub const PACKET_LIMIT: usize = RECORD_LIMIT - 2 * COMMENTS_LIMIT;
+
+/// What wrote a file, and where. Empty texts are left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Section<'a> {
+    /// Hardware: `x86_64`.
+    pub hardware: &'a str,
+    /// Operating system: `Linux 6.1.0`.
+    pub system: &'a str,
+    /// Program: `netwhy 0.1.0`.
+    pub application: &'a str,
+    /// Comment on the section.
+    pub comment: &'a str,
+}
+
+/// An interface. Empty texts are left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Description<'a> {
+    /// Link type.
+    pub link: LinkType,
+    /// Most bytes captured of a packet; 0: no limit.
+    pub snap_length: u32,
+    /// Name: `eth0`.
+    pub name: &'a str,
+    /// Description.
+    pub description: &'a str,
+    /// Filter with which was captured.
+    pub filter: &'a str,
+    /// Bytes of the frame check sequence at the end of each packet; 0: none, or not known.
+    pub check_bytes: u8,
+}
+
+impl<'a> From<&'a Interface> for Description<'a> {
+    fn from(read: &'a Interface) -> Self {
+        Description {
+            link: read.link,
+            snap_length: read.snap_length,
+            name: &read.name,
+            description: &read.description,
+            filter: &read.filter,
+            check_bytes: read.check_bytes,
+        }
+    }
+}
+
+/// Direction of a packet, and to whom it was addressed: `epb_flags`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// Nothing is known.
+    pub const NONE: Self = Flags(0);
+    /// Received, addressed to this host.
+    pub const TO_HOST: Self = Flags(1 | 1 << 2);
+    /// Received, to a group.
+    pub const TO_GROUP: Self = Flags(1 | 2 << 2);
+    /// Received, to all.
+    pub const TO_ALL: Self = Flags(1 | 3 << 2);
+    /// Received, addressed to another host.
+    pub const TO_OTHER: Self = Flags(1 | 4 << 2);
+    /// Sent by this host.
+    pub const SENT: Self = Flags(2);
+
+    /// From what Linux says of a packet (`sll_pkttype`, `PACKET_*` of linux/if_packet.h).
+    pub fn of_linux(packet_type: u8) -> Self {
+        match packet_type {
+            0 => Flags::TO_HOST,
+            1 => Flags::TO_ALL,
+            2 => Flags::TO_GROUP,
+            3 => Flags::TO_OTHER,
+            4 => Flags::SENT,
+            _ => Flags::NONE,
+        }
+    }
+}
+
+/// A packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Interface: its place among the interfaces of the section, from 0.
+    pub interface: u32,
+    /// Time since 1970-01-01 UTC, nanoseconds. What 64 bits cannot hold (before 1970, after 2554)
+    /// is written as the nearest that they can.
+    pub time_ns: i128,
+    /// The bytes that were captured; what is beyond [`PACKET_LIMIT`] is cut.
+    pub bytes: &'a [u8],
+    /// The length that the packet had, bytes; at least as many as there are.
+    pub length: u32,
+    /// Direction.
+    pub flags: Flags,
+    /// Packets lost just before this one, where that is known.
+    pub drops: Option<u64>,
+    /// Comments. Each is cut at 65,535 bytes, all together hold [`COMMENTS_LIMIT`].
+    pub comments: &'a [&'a str],
+}
+
+/// What an interface counted while a section was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Interface: its place among the interfaces of the section, from 0.
+    pub interface: u32,
+    /// When counting began, nanoseconds since 1970-01-01 UTC.
+    pub since_ns: i128,
+    /// When it ended, nanoseconds since 1970-01-01 UTC.
+    pub until_ns: i128,
+    /// Packets received (`isb_ifrecv`).
+    pub received: Option<u64>,
+    /// Packets lost for want of room (`isb_ifdrop`).
+    pub dropped: Option<u64>,
+    /// Packets written (`isb_usrdeliv`).
+    pub delivered: Option<u64>,
+}
+
+/// Appends a section header.
+pub fn section(into: &mut Vec<u8>, section: &Section<'_>) {
+    block(into, SECTION, |into| {
+        word(into, ORDER);
+        // Version 1.0, and a length that is not told.
+        into.extend([1, 0, 0, 0]);
+        into.extend([0xff; 8]);
+        let mut options = Options::of(into);
+        options.text(COMMENT, section.comment);
+        options.text(2, section.hardware);
+        options.text(3, section.system);
+        options.text(4, section.application);
+        options.end();
+    });
+}
+
+/// Appends the description of an interface.
+pub fn interface(into: &mut Vec<u8>, interface: &Description<'_>) {
+    block(into, INTERFACE, |into| {
+        into.extend(interface.link.0.to_le_bytes());
+        into.extend([0; 2]);
+        word(into, interface.snap_length);
+        let mut options = Options::of(into);
+        options.text(2, interface.name);
+        options.text(3, interface.description);
+        options.value(9, &[NANOSECONDS]);
+        if !interface.filter.is_empty() {
+            // if_filter begins with a byte that tells the kind; 0: text.
+            let filter = cut(interface.filter, VALUE_LIMIT - 1);
+            options.value(11, &[&[0], filter.as_bytes()].concat());
+        }
+        if interface.check_bytes > 0 {
+            options.value(13, &[interface.check_bytes]);
+        }
+        options.end();
+    });
+}
+
+/// Appends a packet.
+pub fn packet(into: &mut Vec<u8>, record: &Record<'_>) {
+    let bytes = &record.bytes[..record.bytes.len().min(PACKET_LIMIT)];
+    // PACKET_LIMIT fits.
+    let captured = bytes.len() as u32;
+    block(into, PACKET, |into| {
+        word(into, record.interface);
+        time(into, record.time_ns);
+        word(into, captured);
+        word(into, record.length.max(captured));
+        into.extend_from_slice(bytes);
+        pad(into, bytes.len());
+        let mut options = Options::of(into);
+        let mut room = COMMENTS_LIMIT;
+        for comment in record.comments {
+            let text = cut(comment, VALUE_LIMIT);
+            let Some(left) = room.checked_sub(text.len() + 8) else { break };
+            room = left;
+            options.text(COMMENT, text);
+        }
+        if record.flags != Flags::NONE {
+            options.value(2, &record.flags.0.to_le_bytes());
+        }
+        if let Some(drops) = record.drops {
+            options.value(4, &drops.to_le_bytes());
+        }
+        options.end();
+    });
+}
+
+/// Appends what an interface counted.
+pub fn statistics(into: &mut Vec<u8>, counted: &Statistics) {
+    block(into, STATISTICS, |into| {
+        word(into, counted.interface);
+        time(into, counted.until_ns);
+        let mut options = Options::of(into);
+        for (code, at) in [(2, counted.since_ns), (3, counted.until_ns)] {
+            let mut value = Vec::with_capacity(8);
+            time(&mut value, at);
+            options.value(code, &value);
+        }
+        let counts = [(4, counted.received), (5, counted.dropped), (8, counted.delivered)];
+        for (code, count) in counts {
+            if let Some(count) = count {
+                options.value(code, &count.to_le_bytes());
+            }
+        }
+        options.end();
+    });
+}
+
+/// Kind and length before the body, the length again after it.
+fn block(into: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = into.len();
+    word(into, kind);
+    word(into, 0);
+    body(into);
+    // What is in a block is bounded well below 32 bits.
+    let length = (into.len() - start + 4) as u32;
+    word(into, length);
+    into[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+}
+
+fn word(into: &mut Vec<u8>, value: u32) {
+    into.extend(value.to_le_bytes());
+}
+
+/// A time stamp: its upper half first.
+fn time(into: &mut Vec<u8>, time_ns: i128) {
+    let ticks = time_ns.clamp(0, i128::from(u64::MAX)) as u64;
+    word(into, (ticks >> 32) as u32);
+    word(into, ticks as u32);
+}
+
+/// Zeros up to four bytes after a value of this length.
+fn pad(into: &mut Vec<u8>, length: usize) {
+    into.resize(into.len() + (length.next_multiple_of(4) - length), 0);
+}
+
+/// A text of at most so many bytes, whole characters only.
+fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// Options at the end of a block.
+struct Options<'a> {
+    into: &'a mut Vec<u8>,
+    any: bool,
+}
+
+impl<'a> Options<'a> {
+    fn of(into: &'a mut Vec<u8>) -> Self {
+        Options { into, any: false }
+    }
+
+    fn text(&mut self, code: u16, text: &str) {
+        if !text.is_empty() {
+            self.value(code, cut(text, VALUE_LIMIT).as_bytes());
+        }
+    }
+
+    fn value(&mut self, code: u16, value: &[u8]) {
+        self.into.extend(code.to_le_bytes());
+        // Values are cut before they come here.
+        self.into.extend((value.len() as u16).to_le_bytes());
+        self.into.extend_from_slice(value);
+        pad(self.into, value.len());
+        self.any = true;
+    }
+
+    /// `opt_endofopt`, where there are options.
+    fn end(self) {
+        if self.any {
+            word(self.into, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::capture::{Packet, Reader, Step};
+
+    /// The options of a block, after so many bytes of its body.
+    fn options(block: &[u8], fields: usize) -> Vec<(u16, Vec<u8>)> {
+        let mut rest = &block[8 + fields..block.len() - 4];
+        let mut found = Vec::new();
+        while let [a, b, c, d, more @ ..] = rest {
+            let (code, length) = (u16::from_le_bytes([*a, *b]), u16::from_le_bytes([*c, *d]));
+            if code == 0 {
+                assert!(more.is_empty(), "nothing after the end of the options");
+                break;
+            }
+            found.push((code, more[..usize::from(length)].to_vec()));
+            rest = &more[usize::from(length).next_multiple_of(4)..];
+        }
+        found
+    }
+
+    fn begun(interfaces: &[Description<'_>]) -> Vec<u8> {
+        let mut file = Vec::new();
+        section(&mut file, &Section { application: "a test", ..Section::default() });
+        interfaces.iter().for_each(|description| interface(&mut file, description));
+        file
+    }
+
+    /// Reads a whole file; what is not a packet must be understood without a warning.
+    fn read<'a>(reader: &mut Reader, mut rest: &'a [u8]) -> Vec<Packet<'a>> {
+        let mut packets = Vec::new();
+        while !rest.is_empty() {
+            let (taken, step) = reader.step(rest);
+            match step {
+                Step::Packet(packet) => packets.push(packet),
+                Step::Other | Step::Comment(_) => {}
+                other => panic!("{other:?}"),
+            }
+            rest = &rest[taken..];
+        }
+        assert_eq!(reader.warnings(), []);
+        packets
+    }
+
+    #[test]
+    fn what_is_described_is_read_again() {
+        let lo = Description {
+            link: LinkType::ETHERNET,
+            snap_length: 96,
+            name: "lo",
+            description: "the loopback",
+            filter: "tcp port 80",
+            check_bytes: 4,
+        };
+        let any = Description { link: LinkType::LINUX_SLL2, name: "any", ..lo };
+        let mut file = begun(&[lo, any]);
+        let counted = Statistics {
+            interface: 1,
+            since_ns: 5,
+            until_ns: 7,
+            received: Some(1000),
+            dropped: Some(10),
+            delivered: Some(990),
+        };
+        statistics(&mut file, &counted);
+        let mut reader = Reader::new();
+        assert_eq!(read(&mut reader, &file), []);
+        let [first, second] = reader.interfaces() else { panic!("two interfaces") };
+        assert_eq!((Description::from(first), Description::from(second)), (lo, any));
+        assert_eq!((first.received, first.dropped), (None, None));
+        assert_eq!((second.received, second.dropped), (Some(1000), Some(10)));
+    }
+
+    #[test]
+    fn flags_and_comments_are_options() {
+        let mut block = Vec::new();
+        let comments = ["repeated after a timeout", "", "späť"];
+        let flags = Flags::of_linux(3);
+        packet(
+            &mut block,
+            &Record { bytes: b"12345", flags, comments: &comments, ..Record::default() },
+        );
+        let found = options(&block, 20 + 8);
+        let texts = comments.iter().filter(|text| !text.is_empty());
+        let mut expected: Vec<_> = texts.map(|text| (1, text.as_bytes().to_vec())).collect();
+        expected.push((2, vec![0b10001, 0, 0, 0]));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut() {
+        let long = "ä".repeat(40_000);
+        let comments = vec![&long[..]; 100];
+        let bytes = vec![7; PACKET_LIMIT + 9];
+        let mut file = begun(&[Description::default()]);
+        packet(
+            &mut file,
+            &Record { bytes: &bytes, comments: &comments, time_ns: -5, ..Record::default() },
+        );
+        let mut reader = Reader::new();
+        let packets = read(&mut reader, &file);
+        assert_eq!(packets[0].bytes.len(), PACKET_LIMIT);
+        assert_eq!(packets[0].time_ns, Some(0));
+        let mut block = Vec::new();
+        packet(&mut block, &Record { comments: &comments, ..Record::default() });
+        let found = options(&block, 20);
+        assert!(found.iter().all(|(_, text)| text.len() == 65_534), "whole characters only");
+        assert_eq!(found.len(), COMMENTS_LIMIT / 65_542);
+    }
+
+    proptest! {
+        #[test]
+        fn packets_are_read_as_they_were_written(
+            packets in proptest::collection::vec(
+                (0u32..3, any::<u64>(), proptest::collection::vec(any::<u8>(), 0..70), 0u32..2000,
+                 any::<u32>(), any::<Option<u64>>(), proptest::collection::vec("\\PC{0,20}", 0..3)),
+                0..20,
+            ),
+        ) {
+            let one = Description { link: LinkType::RAW, ..Description::default() };
+            let mut file = begun(&[one; 3]);
+            for (interface, time_ns, bytes, more, flags, drops, comments) in &packets {
+                let comments: Vec<&str> = comments.iter().map(String::as_str).collect();
+                packet(&mut file, &Record {
+                    interface: *interface,
+                    time_ns: i128::from(*time_ns),
+                    bytes,
+                    length: bytes.len() as u32 + more,
+                    flags: Flags(*flags),
+                    drops: *drops,
+                    comments: &comments,
+                });
+                prop_assert!(file.len().is_multiple_of(4));
+            }
+            let mut reader = Reader::new();
+            let found = read(&mut reader, &file);
+            prop_assert_eq!(found.len(), packets.len());
+            for (found, (interface, time_ns, bytes, more, _, drops, _)) in found.iter().zip(&packets) {
+                prop_assert_eq!(*found, Packet {
+                    time_ns: Some(i128::from(*time_ns)),
+                    interface: *interface as usize,
+                    link: LinkType::RAW,
+                    bytes,
+                    length: bytes.len() as u32 + more,
+                    drops: *drops,
+                });
+            }
+        }
+    }
+}

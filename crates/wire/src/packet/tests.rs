@@ -1,0 +1,266 @@
+//! Tests of the way from a link to a segment: each link type, tag and tunnel, whole and damaged.
+
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+
+use super::tcp::{Flags, TcpOption};
+use super::*;
+
+/// A segment of 20 bytes of header, options and data.
+fn segment(options: &[u8], data: &[u8]) -> Vec<u8> {
+    let header = 20 + options.len();
+    let mut out = vec![0x1f, 0x90, 0x00, 0x50, 0, 0, 0, 1, 0, 0, 0, 2];
+    out.extend([(header as u8 / 4) << 4, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
+    out.extend(options);
+    out.extend(data);
+    out
+}
+
+fn v4(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let total = (20 + payload.len()) as u16;
+    let mut out = vec![0x45, 0x03];
+    out.extend(total.to_be_bytes());
+    out.extend([0x12, 0x34, 0x40, 0, 64, protocol, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2]);
+    out.extend(payload);
+    out
+}
+
+fn v6(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x60, 0, 0, 0];
+    out.extend((payload.len() as u16).to_be_bytes());
+    out.extend([protocol, 63]);
+    out.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    out.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    out.extend(payload);
+    out
+}
+
+fn frame(kind: u16, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![2; 12];
+    out.extend(kind.to_be_bytes());
+    out.extend(payload);
+    out
+}
+
+fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x30, 0x39];
+    out.extend(port.to_be_bytes());
+    out.extend((8 + payload.len() as u16).to_be_bytes());
+    out.extend([0, 0]);
+    out.extend(payload);
+    out
+}
+
+fn plain() -> Vec<u8> {
+    v4(6, &segment(&[], b"data"))
+}
+
+#[track_caller]
+fn found(link: LinkType, bytes: &[u8]) -> (Decoded<'_>, Tcp<'_>) {
+    let decoded = decode(link, bytes, bytes.len() as u32).expect("a packet");
+    let tcp = Tcp::of(&decoded.ip).expect("a segment");
+    assert_eq!((tcp.source, tcp.destination, tcp.length), (8080, 80, 4));
+    assert_eq!(tcp.payload, b"data");
+    (decoded, tcp)
+}
+
+#[test]
+fn a_segment_in_ethernet() {
+    // Padding of short frames is no data.
+    let mut bytes = frame(0x0800, &plain());
+    bytes.extend([0; 6]);
+    let (decoded, tcp) = found(LinkType::ETHERNET, &bytes);
+    assert_eq!(decoded.ip.source, IpAddr::from([198, 18, 0, 1]));
+    assert_eq!((decoded.ip.id, decoded.ip.hops, decoded.ip.ecn), (Some(0x1234), 64, 3));
+    assert!(decoded.ip.whole && decoded.ip.fragment.is_none());
+    assert!(tcp.flags.has(Flags::ACK) && tcp.flags.has(Flags::PSH) && !tcp.flags.has(Flags::SYN));
+}
+
+#[test]
+fn every_link_type() {
+    let mut sll = vec![0, 4, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 0x08, 0x00];
+    sll.extend(plain());
+    assert_eq!(found(LinkType::LINUX_SLL, &sll).0.path.outgoing, Some(true));
+    let mut sll2 = vec![0x86, 0xdd, 0, 0, 0, 0, 0, 2, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0];
+    sll2.extend(v6(6, &segment(&[], b"data")));
+    assert_eq!(found(LinkType::LINUX_SLL2, &sll2).0.path.outgoing, Some(false));
+    for family in [[2, 0, 0, 0], [0, 0, 0, 2]] {
+        found(LinkType::NULL, &[&family[..], &plain()].concat());
+    }
+    found(LinkType::RAW, &plain());
+    found(LinkType::PPP, &[&[0xff, 0x03, 0x00, 0x21][..], &plain()].concat());
+    found(LinkType::PPP, &[&[0x21][..], &plain()].concat());
+    let snap = [&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0][..], &plain()].concat();
+    // Radiotap of 8 bytes, then a data frame with quality of service.
+    let mut wireless = vec![0, 0, 8, 0, 0, 0, 0, 0, 0x88, 0x01];
+    wireless.extend([0; 22]);
+    wireless.extend([0, 0]);
+    wireless.extend(&snap);
+    found(LinkType::IEEE802_11_RADIOTAP, &wireless);
+    let mut log = vec![2, 0, 0, 0, 8, 0, 1, 0, 8, 0, 1, 0];
+    log.extend(((4 + plain().len()) as u16).to_le_bytes());
+    log.extend([9, 0]);
+    log.extend(plain());
+    found(LinkType::NFLOG, &log);
+    assert_eq!(decode(LinkType(147), &plain(), 100), Err(Skip::Link));
+}
+
+#[test]
+fn tags_and_tunnels() {
+    let inner = frame(0x0800, &plain());
+    let tagged = frame(0x88a8, &[&[0, 7, 0x81, 0, 0x20, 9, 8, 0][..], &plain()].concat());
+    assert_eq!(found(LinkType::ETHERNET, &tagged).0.path.vlan, Some(9));
+    let pppoe = frame(0x8864, &[&[0x11, 0, 0, 1, 0, 99, 0, 0x21][..], &plain()].concat());
+    found(LinkType::ETHERNET, &pppoe);
+    let mpls = frame(0x8847, &[&[0, 1, 0, 64, 0, 2, 1, 64][..], &plain()].concat());
+    found(LinkType::ETHERNET, &mpls);
+    let snap = frame(100, &[&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0][..], &plain()].concat());
+    found(LinkType::ETHERNET, &snap);
+
+    let raw = |packet: Vec<u8>| packet;
+    for (name, packet, network) in [
+        ("IP in IP", raw(v4(4, &plain())), None),
+        ("6in4", v4(41, &v6(6, &segment(&[], b"data"))), None),
+        ("GRE", v4(47, &[&[0x20, 0, 8, 0, 0, 0, 0, 5][..], &plain()].concat()), Some(5)),
+        ("ERSPAN I", v4(47, &[&[0, 0, 0x88, 0xbe][..], &inner].concat()), None),
+        (
+            "ERSPAN II",
+            v4(
+                47,
+                &[&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 0, 0, 3, 0, 0, 0, 0][..], &inner]
+                    .concat(),
+            ),
+            Some(3),
+        ),
+        ("VXLAN", v4(17, &udp(4789, &[&[8, 0, 0, 0, 0, 0, 42, 0][..], &inner].concat())), Some(42)),
+        (
+            "GENEVE",
+            v6(
+                17,
+                &udp(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 43, 0, 0, 0, 0, 0][..], &inner].concat()),
+            ),
+            Some(43),
+        ),
+        (
+            "GTP-U",
+            v4(17, &udp(2152, &[&[0x30, 255, 0, 0, 0, 0, 0, 44][..], &plain()].concat())),
+            Some(44),
+        ),
+    ] {
+        let (decoded, _) = found(LinkType::RAW, &packet);
+        assert_eq!((decoded.path.tunnel, decoded.path.tunnels), (network, 1), "{name}");
+    }
+}
+
+#[test]
+fn extension_headers_and_fragments() {
+    let tcp = segment(&[], b"data");
+    let hop = [&[60, 0, 1, 4, 0, 0, 0, 0][..], &[6, 0, 1, 4, 0, 0, 0, 0], &tcp].concat();
+    found(LinkType::RAW, &v6(0, &hop));
+    let atomic = [&[6, 0, 0, 0, 0, 0, 0, 9][..], &tcp].concat();
+    let packet = v6(44, &atomic);
+    assert_eq!(found(LinkType::RAW, &packet).0.ip.id, Some(9));
+    let later = v6(44, &[&[6, 0, 0x05, 0xa8, 0, 0, 0, 9][..], b"rest"].concat());
+    let ip = decode(LinkType::RAW, &later, later.len() as u32).unwrap().ip;
+    assert_eq!(ip.fragment, Some(Fragment { offset: 0x5a8, more: false }));
+    assert_eq!(Tcp::of(&ip), Err(Skip::NotIp));
+    let mut first = plain();
+    first[6] = 0x20;
+    let ip = decode(LinkType::RAW, &first, first.len() as u32).unwrap().ip;
+    assert_eq!(ip.fragment, Some(Fragment { offset: 0, more: true }));
+    assert!(Tcp::of(&ip).is_ok());
+}
+
+#[test]
+fn lengths_come_from_the_header_or_of_offloaded_packets_from_the_frame() {
+    let whole = v4(6, &segment(&[], &[9; 1000]));
+    let bytes = frame(0x0800, &whole[..60]);
+    let decoded = decode(LinkType::ETHERNET, &bytes, 14 + whole.len() as u32).unwrap();
+    let tcp = Tcp::of(&decoded.ip).unwrap();
+    assert_eq!((tcp.length, tcp.payload.len()), (1000, 20));
+    let mut offloaded = whole.clone();
+    offloaded[2..4].copy_from_slice(&[0, 0]);
+    let bytes = frame(0x0800, &offloaded[..60]);
+    let decoded = decode(LinkType::ETHERNET, &bytes, 14 + 40_040).unwrap();
+    assert!(decoded.ip.offloaded);
+    assert_eq!(Tcp::of(&decoded.ip).unwrap().length, 40_000);
+}
+
+#[test]
+fn options_of_a_segment() {
+    let options = [
+        &[2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 8, 1, 3, 3, 7][..],
+        &[5, 10, 0, 0, 0, 10, 0, 0, 0, 20, 1, 1],
+    ]
+    .concat();
+    let packet = v4(6, &segment(&options, b"data"));
+    let (_, tcp) = found(LinkType::RAW, &packet);
+    let all: Vec<_> = tcp.options().collect();
+    assert_eq!(all[0], TcpOption::SegmentSize(1460));
+    assert_eq!(all[1], TcpOption::SackPermitted);
+    assert_eq!(all[2], TcpOption::TimeStamps(7, 8));
+    assert_eq!(all[3], TcpOption::WindowScale(7));
+    let TcpOption::Sack(sack) = all[4] else { panic!("{all:?}") };
+    assert_eq!(sack.blocks().collect::<Vec<_>>(), [(10, 20)]);
+    assert_eq!(tcp.time_stamps(), Some((7, 8)));
+    // A length that leads out of the header, or nowhere.
+    for bad in [&[8, 40, 0, 0][..], &[8, 0, 0, 0], &[8, 1, 0, 0]] {
+        let packet = v4(6, &segment(bad, b"data"));
+        assert_eq!(found(LinkType::RAW, &packet).1.options().count(), 0);
+    }
+}
+
+const LINKS: [LinkType; 14] = [
+    LinkType::NULL,
+    LinkType::ETHERNET,
+    LinkType::PPP,
+    LinkType::PPP_HDLC,
+    LinkType::PPP_ETHER,
+    LinkType::RAW,
+    LinkType::IEEE802_11,
+    LinkType::LOOP,
+    LinkType::LINUX_SLL,
+    LinkType::IEEE802_11_RADIOTAP,
+    LinkType::IPV4,
+    LinkType::IPV6,
+    LinkType::NFLOG,
+    LinkType::LINUX_SLL2,
+];
+
+fn survive(link: LinkType, bytes: &[u8], length: u32) {
+    if let Ok(decoded) = decode(link, bytes, length) {
+        assert!(decoded.ip.payload.len() <= bytes.len());
+        if let Ok(tcp) = Tcp::of(&decoded.ip) {
+            assert!(tcp.payload.len() <= tcp.length as usize);
+            assert!(tcp.options().count() <= 40);
+            tcp.time_stamps();
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200), length: u32) {
+        for link in LINKS {
+            survive(link, &bytes, length);
+        }
+    }
+
+    #[test]
+    fn damaged_packets_are_survived(at: usize, value: u8, cut: usize, depth in 0usize..12) {
+        let mut packet = plain();
+        for level in 0..depth {
+            packet = match level % 4 {
+                0 => v4(4, &packet),
+                1 => v4(47, &[&[0, 0, 8, 0][..], &packet].concat()),
+                2 => v6(17, &udp(4789, &[&[8, 0, 0, 0, 0, 0, 1, 0][..], &frame(0x0800, &packet)].concat())),
+                _ => v4(17, &udp(2152, &[&[0x34, 255, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0][..], &packet].concat())),
+            };
+        }
+        let place = at % packet.len();
+        packet[place] = value;
+        packet.truncate(packet.len() - cut % packet.len());
+        survive(LinkType::RAW, &packet, packet.len() as u32);
+    }
+}

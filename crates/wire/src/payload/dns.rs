@@ -1,0 +1,141 @@
+//! DNS (RFC 1035): the question of a query, and what became of it.
+
+/// Bytes of a header.
+const HEADER: usize = 12;
+/// Longest name as it is sent.
+const NAME: usize = 255;
+
+/// A query or an answer, as far as it matters how long it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Number that an answer shares with its query.
+    pub id: u16,
+    /// Whether it is an answer.
+    pub answers: bool,
+    /// Whether the client wants the server to ask others: that of a host does, that of a server does
+    /// not.
+    pub recursion_desired: bool,
+    /// What became of it: 0 all is well, 2 the server failed, 3 there is no such name, 5 refused.
+    pub code: u8,
+    /// The name, as it is sent: labels with their lengths.
+    pub name: &'a [u8],
+    /// What is asked of it: 1 for an IPv4 address, 28 for one of IPv6.
+    pub kind: u16,
+}
+
+/// The query or answer in a datagram. What is no plain question has none.
+pub fn message(bytes: &[u8]) -> Option<Message<'_>> {
+    let (head, rest) = bytes.split_first_chunk::<HEADER>()?;
+    let flags = u16::from_be_bytes([head[2], head[3]]);
+    let questions = u16::from_be_bytes([head[4], head[5]]);
+    // Opcode 0: a question; one of them, as from all who ask.
+    if flags >> 11 & 0xf != 0 || questions != 1 {
+        return None;
+    }
+    let mut end = 0;
+    loop {
+        let length = usize::from(*rest.get(end)?);
+        // Nothing comes before a question to which it could point.
+        if length > 63 || end + length >= NAME {
+            return None;
+        }
+        end += 1 + length;
+        if length == 0 {
+            break;
+        }
+    }
+    let (name, rest) = rest.split_at_checked(end)?;
+    let kind = u16::from_be_bytes(*rest.first_chunk::<2>()?);
+    Some(Message {
+        id: u16::from_be_bytes([head[0], head[1]]),
+        answers: flags & 0x8000 != 0,
+        recursion_desired: flags & 0x0100 != 0,
+        code: (flags & 0xf) as u8,
+        name,
+        kind,
+    })
+}
+
+/// The query or answer that begins a segment of TCP, behind its length (RFC 1035, 4.2.2), and what
+/// stands behind it.
+pub fn framed(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<2>()?;
+    let length = usize::from(u16::from_be_bytes(*length));
+    let (whole, next) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+    Some((message(whole)?, next))
+}
+
+impl Message<'_> {
+    /// The name for people: small letters, what is no letter as `\\032`; without the dot at its end.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut rest = self.name;
+        while let Some((length, after)) = rest.split_first() {
+            let Some((label, after)) = after.split_at_checked(usize::from(*length)) else { break };
+            if label.is_empty() {
+                break;
+            }
+            if !text.is_empty() {
+                text.push('.');
+            }
+            for byte in label {
+                match byte {
+                    b'-' | b'_' => text.push(char::from(*byte)),
+                    byte if byte.is_ascii_alphanumeric() => {
+                        text.push(char::from(byte.to_ascii_lowercase()));
+                    }
+                    byte => text.push_str(&format!("\\{byte:03}")),
+                }
+            }
+            rest = after;
+        }
+        if text.is_empty() { ".".to_string() } else { text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUERY: &[u8] =
+        b"\x12\x34\x01\x20\0\x01\0\0\0\0\0\x01\x03wWw\x07example\x03org\0\0\x01\0\x01";
+
+    #[test]
+    fn a_query() {
+        let query = message(QUERY).expect("a query");
+        assert_eq!((query.id, query.kind, query.code), (0x1234, 1, 0));
+        assert!(!query.answers && query.recursion_desired);
+        assert_eq!(query.text(), "www.example.org");
+        // What is cut off is none, wherever.
+        for length in 0..QUERY.len() - 2 {
+            assert_eq!(message(&QUERY[..length]), None, "{length}");
+        }
+    }
+
+    #[test]
+    fn an_answer_and_what_is_none() {
+        let with = |at: usize, byte: u8| {
+            let mut bytes = QUERY.to_vec();
+            bytes[at] = byte;
+            bytes
+        };
+        let bytes = [&with(2, 0x81)[..2], &[0x81, 0x83], &QUERY[4..]].concat();
+        let answer = message(&bytes).expect("an answer");
+        assert!(answer.answers);
+        assert_eq!(answer.code, 3);
+        assert_eq!(message(&with(2, 0x28)), None, "an update");
+        assert_eq!(message(&with(5, 0)), None, "no question");
+        assert_eq!(message(&with(12, 0xc0)), None, "a pointer");
+        assert_eq!(message(&[&QUERY[..12], &[63; 300]].concat()), None, "too long");
+    }
+
+    #[test]
+    fn names_for_people() {
+        let name = |name: &[u8]| {
+            message(&[&QUERY[..12], name, &[0, 1, 0, 1]].concat()).map(|message| message.text())
+        };
+        assert_eq!(name(b"\0").as_deref(), Some("."));
+        assert_eq!(name(b"\x04_dmz\x03a b\0").as_deref(), Some("_dmz.a\\032b"));
+        assert_eq!(name(b"\x02\x1b.\0").as_deref(), Some("\\027\\046"));
+    }
+}
