@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AppLog, Conntrack, Counters, Focus, KernelLog, Listener, Process, SocketTable, Sockstat,
-    SoftnetCpu, UnixListener,
+    AppLog, Conntrack, Counters, Focus, KernelLog, Listener, Packets, Path, Probes, Process,
+    SocketTable, Sockstat, SoftnetCpu, UnixListener,
 };
 
 /// Everything seen in one observation: saved on one machine, diagnosed on another.
@@ -55,6 +55,15 @@ pub struct Evidence {
     pub processes: Option<Vec<Process>>,
     /// Logs of these processes: what was written in the window.
     pub logs: Option<Vec<AppLog>>,
+    /// Packets: of capture files, or of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<Packets>,
+    /// Two captures of the same streams, held against each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Path>,
+    /// What probes measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Probes>,
 }
 
 impl Evidence {
@@ -151,6 +160,16 @@ pub enum Source {
     Processes,
     /// Logs and configuration of applications.
     Logs,
+    /// Packets: of capture files, or of the window.
+    Packets,
+    /// Two captures of the same streams, one at each end.
+    Path,
+    /// What netwhy measured by sending something itself.
+    Probes,
+    /// Of that: pings while others download.
+    UnderLoad,
+    /// Of that: transfers.
+    Transfer,
 }
 
 impl Source {
@@ -168,6 +187,11 @@ impl Source {
             Source::KernelLog => "kernel log",
             Source::Processes => "processes",
             Source::Logs => "logs",
+            Source::Packets => "packets",
+            Source::Path => "captures of both ends",
+            Source::Probes => "probes",
+            Source::UnderLoad => "pings under load",
+            Source::Transfer => "a transfer of netwhy",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, Focus, Gap, Host, Source, Window};
+use crate::{Cost, Focus, Gap, Host, Packets, Path, Source, Window};
 
 /// A cause found in one evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -130,6 +130,10 @@ pub enum ImpactUnit {
     SocketsLeaked,
     /// TIME_WAIT sockets killed early.
     TimeWaitKilled,
+    /// Seconds in which somebody waited, added up over streams.
+    SecondsLost,
+    /// Connections that can do less than their ends.
+    ConnectionsDegraded,
 }
 
 /// One thing that was seen, for people and for programs.
@@ -278,6 +282,12 @@ pub struct Report {
     pub cost: Cost,
     /// What the host did, for the headline of a healthy one.
     pub activity: Vec<String>,
+    /// Captured streams, where packets were seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<Packets>,
+    /// What two captures of one path tell together; `packets` is of the client's capture then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Path>,
 }
 
 /// A cause that the evidence excludes.

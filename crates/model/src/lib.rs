@@ -7,25 +7,43 @@
 //! - [`process`]: processes, the applications they run, the words of their logs
 //! - [`finding`]: causes found, with proof, checks and remedies; the report
 //! - [`focus`]: what the user asked to look at
+//! - [`packets`]: captured streams
+//! - [`budget`]: the parts that the time of each went to
+//! - [`said`]: what packets say in clear: HTTP/1, TLS
+//! - [`path`]: two captures of the same streams, one at each end of a path
+//! - [`depth`]: one of them in depth: phases, turns, events, packets
+//! - [`probe`]: what netwhy measured by sending something itself
 //!
 //! No input or output, no clock: a value of these types means the same on every machine.
 //! Times are milliseconds since the window began (`…_at_ms`) unless the name says otherwise,
 //! sizes are bytes. A field that the source did not give is `None`, never zero.
 
+pub mod budget;
 pub mod conntrack;
 pub mod counters;
+pub mod depth;
 pub mod evidence;
 pub mod finding;
 pub mod focus;
+pub mod packets;
+pub mod path;
+pub mod probe;
 pub mod process;
+pub mod said;
 pub mod socket;
 
+pub use budget::*;
 pub use conntrack::*;
 pub use counters::*;
+pub use depth::*;
 pub use evidence::*;
 pub use finding::*;
 pub use focus::*;
+pub use packets::*;
+pub use path::*;
+pub use probe::*;
 pub use process::*;
+pub use said::*;
 pub use socket::*;
 
 /// Version of the evidence and report schema. It grows when a reader of the older version would

@@ -188,6 +188,10 @@ pub struct Earlier {
     /// Looks at which unread data filled the receive buffer so far that the window it could
     /// offer was below one segment, or the peer's window was closed with data waiting to go.
     pub looks_stalled: u32,
+    /// Looks at which all that was written was on its way, the send buffer had no room for more
+    /// that would wake its writer, and the congestion window and the peer's window had.
+    #[serde(default)]
+    pub looks_send_full: u32,
     /// State.
     pub state: TcpState,
     /// Bytes received and not yet read.
@@ -344,7 +348,7 @@ pub struct PortUse {
 pub struct CloseWait {
     /// The process; `None` when it could not be found.
     pub pid: Option<u32>,
-    /// Its sockets in CLOSE_WAIT over the looks.
+    /// Its sockets in CLOSE_WAIT over the looks; those not counted that still send.
     pub count: Gauge,
     /// Whether the number ever fell from one look to the next.
     pub fell: bool,
@@ -352,6 +356,9 @@ pub struct CloseWait {
     pub stayed: u64,
     /// Sockets that left CLOSE_WAIT between looks: the process does close some.
     pub left: u64,
+    /// Sockets in CLOSE_WAIT at the last three looks and maybe longer: not about to be closed.
+    #[serde(default)]
+    pub settled: u64,
     /// Longest time since one of them last heard from its peer, milliseconds.
     pub oldest_ms: Option<u32>,
     /// The local end most of them share, when it is a listener's port.
