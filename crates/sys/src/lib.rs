@@ -3,7 +3,16 @@
 //! - [`Machine`]: what the rest of netwhy asks a machine for
 //! - [`real`]: this machine
 //! - [`replay`]: a machine recorded in a folder, and the recorder that makes such folders
+//! - [`capture`]: capture files, compressed or not
+//! - [`filter`]: capture filters in tcpdump's language
+//! - [`growth`]: files that grow and pipes that pause, while they are read
 //! - [`namespace`]: entering a network namespace by name or process id
+//! - [`packet_ring`]: packets of an interface, from the kernel's ring
+//! - [`privileges`]: becoming a user with fewer rights
+//! - [`probe_socket`]: packets of probes out, answers and errors in, with the kernel's times
+//! - [`stamped`]: bytes of a stream with the time at which the kernel got them
+//! - [`tap`]: a network interface whose other end is this process
+//! - [`tcp_socket`]: what the kernel tells of a TCP socket of this process
 //!
 //! Reading happens here, parsing in `wire`. Nothing here retries or guesses: an [`Error`] says
 //! what was tried, on what, and what happened.
@@ -12,10 +21,20 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub mod capture;
 mod error;
+pub mod filter;
+pub mod growth;
+pub mod memory;
 pub mod namespace;
+pub mod packet_ring;
+pub mod privileges;
+pub mod probe_socket;
 pub mod real;
 pub mod replay;
+pub mod stamped;
+pub mod tap;
+pub mod tcp_socket;
 
 pub use error::{Error, Kind, Result};
 

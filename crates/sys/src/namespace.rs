@@ -1,9 +1,14 @@
-//! Entering a network namespace, by the name `ip netns` gave it or by a process in it.
+//! Namespaces: entering those of others, by the name `ip netns` gave them or by a process in them,
+//! and making a host of one's own out of them.
 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::mount::MountPropagationFlags;
+use rustix::thread::{
+    LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags, move_into_link_name_space,
+    move_into_thread_name_spaces, unshare_unsafe,
+};
 
 use crate::error::{Error, Kind, Result};
 
@@ -34,6 +39,71 @@ pub fn enter(name_or_pid: &str) -> Result<()> {
         rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(told)?;
     move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), Some(LinkNameSpaceType::Network))
         .map_err(told)
+}
+
+/// Makes the calling thread the first of a host of its own: network, mounts, process ids and host
+/// name are no longer shared. Programs that it starts from now on belong to that host; the first
+/// of them is its process 1, and when that ends, all others of the host are killed. The thread
+/// itself keeps its process id, and can start no other threads.
+///
+/// # Errors
+///
+/// No right to do so, or a kernel without these namespaces.
+pub fn isolate(host_name: &str) -> Result<()> {
+    let tried = "make namespaces for the host";
+    let told = |errno| {
+        let mut error = Error::os(tried, host_name, errno);
+        if error.kind == Kind::Permission {
+            error.what.push_str("; this needs root (sudo netwhy)");
+        }
+        error
+    };
+    let new = UnshareFlags::NEWNET
+        | UnshareFlags::NEWNS
+        | UnshareFlags::NEWPID
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::FS;
+    #[allow(unsafe_code)]
+    // SAFETY: file descriptors stay shared (no CLONE_FILES), which is what unshare could break.
+    unsafe { unshare_unsafe(new) }.map_err(told)?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).map_err(told)?;
+    rustix::system::sethostname(host_name.as_bytes()).map_err(told)
+}
+
+/// Makes the calling thread's network namespace a new, empty one.
+///
+/// # Errors
+///
+/// No right to do so.
+pub fn isolate_network() -> Result<()> {
+    #[allow(unsafe_code)]
+    // SAFETY: as above, file descriptors stay shared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+        .map_err(|errno| Error::os("make a network namespace for", "this thread", errno))
+}
+
+/// Moves the calling thread into all namespaces of a process that [`isolate`] made the first of a
+/// host: programs that it starts from now on are of that host.
+///
+/// # Errors
+///
+/// No such process, no right.
+pub fn join(pid: u32) -> Result<()> {
+    let told = |errno| Error::os("enter the namespaces of process", pid.to_string(), errno);
+    let number = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let process = number.ok_or(rustix::io::Errno::SRCH).map_err(told)?;
+    let handle =
+        rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).map_err(told)?;
+    // The folder and root of a thread must be its own before it changes mounts.
+    #[allow(unsafe_code)]
+    // SAFETY: as above, file descriptors stay shared.
+    unsafe { unshare_unsafe(UnshareFlags::FS) }.map_err(told)?;
+    let all = ThreadNameSpaceType::NETWORK
+        | ThreadNameSpaceType::MOUNT
+        | ThreadNameSpaceType::PROCESS_ID
+        | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME;
+    move_into_thread_name_spaces(std::os::fd::AsFd::as_fd(&handle), all).map_err(told)
 }
 
 /// The file of a namespace. A name wins over a process id, as with `ip netns`.

@@ -1,0 +1,350 @@
+//! Packets of an interface, from a ring of blocks that the kernel fills and this process empties
+//! (AF_PACKET, TPACKET_V3). Nothing is copied but packets that need a header or a tag put back.
+//!
+//! - [`PacketRing`]: the socket and its ring
+//! - [`frame`]: one block to frames, as files have them
+//! - [`wait`]: until a ring has something
+
+use std::ffi::c_int;
+use std::fs;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::netdevice::{index_to_name, name_to_index};
+use wire::capture::LinkType;
+
+use crate::error::{Error, Kind, Result};
+use crate::filter::Instruction;
+
+pub mod frame;
+mod map;
+mod socket;
+
+pub use frame::Frame;
+
+use frame::OUTGOING;
+use map::Map;
+use socket::{attach, bind, get, kind, packet_socket, set};
+
+/// The name that stands for all interfaces.
+pub const ANY: &str = "any";
+/// Most bytes of a packet that are kept, where nothing else is asked: what tcpdump has.
+pub const SNAP_LENGTH: u32 = 262_144;
+/// Fewest bytes of a ring.
+pub const BUFFER_LEAST: usize = 512 << 10;
+/// Most bytes of a ring.
+pub const BUFFER_MOST: usize = 1 << 30;
+/// How long the kernel holds back a block that is not full.
+pub const HOLD: Duration = Duration::from_millis(50);
+
+/// Most and fewest bytes of a block. A packet longer than a block is cut to it.
+const BLOCK: std::ops::RangeInclusive<usize> = 128 << 10..=1 << 20;
+/// Bytes of a frame; of no meaning in this version, but looked at.
+const FRAME: usize = 2048;
+/// Classic BPF: return a constant, the bytes to keep of a packet.
+const RETURN: u16 = 0x06;
+
+/// Most instructions that the kernel takes (`BPF_MAXINSNS`).
+const PROGRAM: usize = 4096;
+/// Before a program for all interfaces: what was sent on the loopback comes again as received, and
+/// need not be in the ring twice. Reads the kind of device and the type of the packet.
+const NOT_SENT_ON_LOOPBACK: [Instruction; 5] = [
+    Instruction { code: LOAD, if_true: 0, if_false: 0, operand: BESIDE + 28 },
+    Instruction { code: EQUAL, if_true: 0, if_false: 3, operand: libc::ARPHRD_LOOPBACK as u32 },
+    Instruction { code: LOAD, if_true: 0, if_false: 0, operand: BESIDE + 4 },
+    Instruction { code: EQUAL, if_true: 0, if_false: 1, operand: OUTGOING as u32 },
+    constant(0),
+];
+/// Classic BPF: load a word; leap if it equals a constant; what the kernel knows beside the packet
+/// (`SKF_AD_OFF`, `SKF_AD_HATYPE`, `SKF_AD_PKTTYPE` of linux/filter.h).
+const LOAD: u16 = 0x20;
+const EQUAL: u16 = 0x15;
+const BESIDE: u32 = libc::SKF_AD_OFF as u32;
+
+/// How to capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Most bytes of a packet that are kept.
+    pub snap_length: u32,
+    /// Whether frames for other hosts are wanted.
+    pub promiscuous: bool,
+    /// Bytes of the ring; rounded to whole blocks, [`BUFFER_LEAST`] to [`BUFFER_MOST`].
+    pub buffer_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { snap_length: SNAP_LENGTH, promiscuous: false, buffer_bytes: 16 << 20 }
+    }
+}
+
+/// A packet socket and its ring.
+#[derive(Debug)]
+pub struct PacketRing {
+    socket: OwnedFd,
+    map: Map,
+    name: String,
+    /// 0: all interfaces.
+    index: u32,
+    link: LinkType,
+    settings: Settings,
+    block_bytes: usize,
+    blocks: usize,
+    /// The block that the kernel fills next.
+    next: usize,
+    counts: Counts,
+    scratch: Vec<u8>,
+}
+
+/// What the kernel counted since the ring was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that passed the kernel's filter, those dropped among them.
+    pub received: u64,
+    /// Packets that found the ring full.
+    pub dropped: u64,
+}
+
+/// What a ring had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// Nothing yet.
+    Nothing,
+    /// A block, all of whose frames were handed over.
+    Block,
+    /// A block, of whose frames no more were wanted; the others are lost.
+    Enough,
+}
+
+/// What has become of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is down; packets come again when it is up.
+    Down,
+    /// It was removed.
+    Gone,
+}
+
+/// Names of the interfaces of the calling thread's network namespace.
+pub fn interfaces() -> Vec<String> {
+    let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let name = |line: &str| Some(line.rsplit_once(':')?.0.trim().to_string());
+    text.lines().skip(2).filter_map(name).collect()
+}
+
+impl PacketRing {
+    /// Makes the socket and the ring for an interface of the calling thread's network namespace,
+    /// or for [`ANY`]. No packet comes before [`PacketRing::start`].
+    ///
+    /// # Errors
+    ///
+    /// No such interface (with those there are), no right, no memory for the ring.
+    pub fn open(name: &str, settings: Settings) -> Result<Self> {
+        let index = if name == ANY { 0 } else { index(name)? };
+        let mut socket = packet_socket(libc::SOCK_RAW, name)?;
+        // Bound without a protocol: nothing comes yet, and the kernel tells its kind.
+        bind(&socket, 0, index).map_err(|errno| failed("open", name, errno))?;
+        let kind = if index == 0 { None } else { kind(&socket) };
+        let link = kind.map_or(LinkType::LINUX_SLL2, link);
+        if link == LinkType::LINUX_SLL2 {
+            // The kernel takes away whatever header there is, and the cooked one stands for it.
+            socket = packet_socket(libc::SOCK_DGRAM, name)?;
+        }
+        let version = libc::tpacket_versions::TPACKET_V3 as c_int;
+        set(&socket, libc::PACKET_VERSION, &version)
+            .map_err(|errno| failed("open", name, errno))?;
+        let asked = settings.buffer_bytes.clamp(BUFFER_LEAST, BUFFER_MOST);
+        let block_bytes = (asked / 16).next_power_of_two().clamp(*BLOCK.start(), *BLOCK.end());
+        let blocks = (asked / block_bytes).max(2);
+        // All of these are well below 32 bits.
+        let request = libc::tpacket_req3 {
+            tp_block_size: block_bytes as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: FRAME as u32,
+            tp_frame_nr: (block_bytes / FRAME * blocks) as u32,
+            tp_retire_blk_tov: HOLD.as_millis() as u32,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        let no_memory = |errno| {
+            let mut error = failed("make the ring of packets for", name, errno);
+            if errno == Errno::NOMEM {
+                error.what.push_str("; a smaller --buffer may fit");
+            }
+            error
+        };
+        set(&socket, libc::PACKET_RX_RING, &request).map_err(no_memory)?;
+        let map = Map::of(&socket, block_bytes * blocks).map_err(no_memory)?;
+        if kind == Some(libc::ARPHRD_LOOPBACK) {
+            // The loopback gives each packet twice, as sent and as received; the latter is kept.
+            // Kernels before 4.20 cannot leave it out: `frame` does.
+            let _ = set(&socket, libc::PACKET_IGNORE_OUTGOING, &1i32);
+        }
+        if settings.promiscuous && index != 0 {
+            let member = libc::packet_mreq {
+                mr_ifindex: index as c_int,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            set(&socket, libc::PACKET_ADD_MEMBERSHIP, &member)
+                .map_err(|errno| failed("make promiscuous", name, errno))?;
+        }
+        Ok(PacketRing {
+            socket,
+            map,
+            name: name.to_string(),
+            index,
+            link,
+            settings,
+            block_bytes,
+            blocks,
+            next: 0,
+            counts: Counts::default(),
+            scratch: Vec::new(),
+        })
+    }
+
+    /// The name that was asked for.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its frames begin with.
+    pub fn link(&self) -> LinkType {
+        self.link
+    }
+
+    /// Bytes of the ring.
+    pub fn buffer_bytes(&self) -> usize {
+        self.map.bytes
+    }
+
+    /// Lets packets come: those that pass the program, or all.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not take the program, or the interface is gone.
+    pub fn start(&mut self, program: Option<&[Instruction]>) -> Result<()> {
+        let all = [constant(self.settings.snap_length)];
+        let program = program.unwrap_or(&all);
+        let once: Vec<Instruction> = NOT_SENT_ON_LOOPBACK.iter().chain(program).copied().collect();
+        let several = self.index == 0 && once.len() <= PROGRAM;
+        attach(&self.socket, if several { &once } else { program })
+            .map_err(|errno| failed("filter the packets of", &self.name, errno))?;
+        bind(&self.socket, libc::ETH_P_ALL as u16, self.index)
+            .map_err(|errno| failed("capture on", &self.name, errno))
+    }
+
+    /// Lets no more packets come. Those in the ring can still be taken; the last of them are there
+    /// after [`HOLD`].
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not take a program that refuses all.
+    pub fn stop(&mut self) -> Result<()> {
+        attach(&self.socket, &[constant(0)])
+            .map_err(|errno| failed("stop capturing on", &self.name, errno))
+    }
+
+    /// Hands over the frames of the next block, if there is one.
+    pub fn take(&mut self, mut each: impl FnMut(Frame<'_>) -> ControlFlow<()>) -> Taken {
+        let block = self.map.block(self.next, self.block_bytes);
+        let Some(bytes) = block.bytes() else { return Taken::Nothing };
+        let snap = self.settings.snap_length as usize;
+        let done = frame::each(bytes, self.link, snap, &mut self.scratch, &mut each);
+        block.give_back();
+        self.next = (self.next + 1) % self.blocks;
+        if done.is_break() { Taken::Enough } else { Taken::Block }
+    }
+
+    /// What the kernel counted until now.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not tell.
+    pub fn counts(&mut self) -> Result<Counts> {
+        let mut new = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        // Reading sets the kernel's own back to zero.
+        get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut new)
+            .map_err(|errno| failed("count the packets of", &self.name, errno))?;
+        self.counts.received += u64::from(new.tp_packets);
+        self.counts.dropped += u64::from(new.tp_drops);
+        Ok(self.counts)
+    }
+
+    /// What has become of the interface since this was last asked.
+    pub fn trouble(&self) -> Option<Trouble> {
+        let mut error: c_int = 0;
+        let asked = get(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error);
+        if asked.is_ok() && error == 0 {
+            return None;
+        }
+        let gone = self.index != 0 && index_to_name(&self.socket, self.index).is_err();
+        Some(if gone { Trouble::Gone } else { Trouble::Down })
+    }
+}
+
+impl AsFd for PacketRing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Waits until one of the rings has something, a signal comes, or the time is over.
+///
+/// # Errors
+///
+/// The kernel cannot wait for so many.
+pub fn wait<'a>(rings: impl Iterator<Item = &'a PacketRing>, time: Duration) -> Result<()> {
+    let wanted = PollFlags::IN | PollFlags::ERR;
+    let mut all: Vec<_> = rings.map(|ring| PollFd::new(ring, wanted)).collect();
+    let time = Timespec::try_from(time).ok();
+    match rustix::event::poll(&mut all, time.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(Error::os("wait for", "packets", errno)),
+    }
+}
+
+fn index(name: &str) -> Result<u32> {
+    let missing = |what: &str| {
+        let names = interfaces().join(", ");
+        let what = format!("{what}; there are: {names}, and {ANY} for all");
+        Error::new("capture on", name, what, Kind::NotFound)
+    };
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
+        return Err(missing("no interface has such a name"));
+    }
+    // Any socket can be asked; this one needs no rights.
+    let socket =
+        rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::DGRAM, None)
+            .map_err(|errno| failed("open", name, errno))?;
+    name_to_index(&socket, name).map_err(|errno| match errno {
+        Errno::NODEV | Errno::NXIO => missing("there is no such interface"),
+        _ => failed("open", name, errno),
+    })
+}
+
+fn failed(tried: &'static str, name: &str, errno: Errno) -> Error {
+    Error::os(tried, name, errno)
+}
+
+const fn constant(value: u32) -> Instruction {
+    Instruction { code: RETURN, if_true: 0, if_false: 0, operand: value }
+}
+
+/// What frames of a kind of device (`ARPHRD_*`) begin with; cooked for all that are not known.
+fn link(kind: u16) -> LinkType {
+    /// Not in libc: `ARPHRD_RAWIP` of linux/if_arp.h.
+    const RAW_IP: u16 = 519;
+    match kind {
+        libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::ETHERNET,
+        libc::ARPHRD_NONE | RAW_IP | libc::ARPHRD_TUNNEL | libc::ARPHRD_SIT => LinkType::RAW,
+        libc::ARPHRD_IEEE80211 => LinkType::IEEE802_11,
+        libc::ARPHRD_IEEE80211_RADIOTAP => LinkType::IEEE802_11_RADIOTAP,
+        _ => LinkType::LINUX_SLL2,
+    }
+}

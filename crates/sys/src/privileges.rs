@@ -1,0 +1,135 @@
+//! Becoming a user with fewer rights, once what needs root is open.
+
+use std::ffi::c_int;
+
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use crate::error::{Error, Kind, Result};
+
+/// Where users have their numbers.
+const USERS: &str = "/etc/passwd";
+/// The number of `nobody` and its group where the system does not say otherwise
+/// (`/proc/sys/kernel/overflowuid`).
+const NOBODY: u32 = 65_534;
+
+/// A user of this system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// User id.
+    pub id: u32,
+    /// Group id.
+    pub group: u32,
+    /// Name.
+    pub name: String,
+    /// Whether it is a person's, who ran sudo; else it is `nobody`.
+    pub is_person: bool,
+}
+
+/// Whom root should become: the user who ran sudo, or `nobody`. `None`: this is not root.
+pub fn lesser_user() -> Option<User> {
+    if !geteuid().is_root() {
+        return None;
+    }
+    let number = |name| std::env::var(name).ok();
+    let users = std::fs::read_to_string(USERS).unwrap_or_default();
+    let (id, group, name) = (number("SUDO_UID"), number("SUDO_GID"), number("SUDO_USER"));
+    Some(choose(&users, id.as_deref(), group.as_deref(), name.as_deref()))
+}
+
+/// The user whom the variables of sudo name, or `nobody` as the list of users has it.
+fn choose(users: &str, id: Option<&str>, group: Option<&str>, name: Option<&str>) -> User {
+    // Root is not less, and the highest number means "no change" to the kernel.
+    let lesser = |text: &str| text.parse::<u32>().ok().filter(|id| *id != 0 && *id != u32::MAX);
+    if let (Some(id), Some(group)) = (id.and_then(lesser), group.and_then(lesser)) {
+        let name = name.map_or_else(|| id.to_string(), str::to_string);
+        return User { id, group, name, is_person: true };
+    }
+    let nobody = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let mut numbers = (fields.next()? == "nobody").then(|| fields.skip(1))?;
+        Some((lesser(numbers.next()?)?, lesser(numbers.next()?)?))
+    });
+    let (id, group) = nobody.unwrap_or((NOBODY, NOBODY));
+    User { id, group, name: "nobody".to_string(), is_person: false }
+}
+
+/// Makes this process, all its threads, that user's, for good: no groups but the user's own, no
+/// capabilities, no way back by programs that it starts.
+///
+/// # Errors
+///
+/// The kernel refuses (the user does not exist in this user namespace), or root could be had again.
+pub fn become_user(user: &User) -> Result<()> {
+    let tried = "become the user";
+    let failed = |errno| {
+        let on = format!("{} ({})", user.name, user.id);
+        let mut error = Error::os(tried, on, errno);
+        error.what.push_str("; --keep-root stays root");
+        error
+    };
+    // In this order: without the rights of root the groups could not be changed any more.
+    let (id, group) = (user.id, user.group);
+    // SAFETY: one group is passed, and one is read.
+    #[allow(unsafe_code)]
+    done(unsafe { libc::setgroups(1, &raw const group) }).map_err(failed)?;
+    // SAFETY: only numbers are passed. The C library does it for all threads.
+    #[allow(unsafe_code)]
+    done(unsafe { libc::setresgid(group, group, group) }).map_err(failed)?;
+    // SAFETY: as above.
+    #[allow(unsafe_code)]
+    done(unsafe { libc::setresuid(id, id, id) }).map_err(failed)?;
+    give_up_capabilities()?;
+    // SAFETY: only a number is passed.
+    #[allow(unsafe_code)]
+    let back = unsafe { libc::setuid(0) } == 0;
+    if back || geteuid().as_raw() != id || getegid().as_raw() != group {
+        let what = "the rights of root are still there";
+        return Err(Error::new(tried, &user.name, what, Kind::Other));
+    }
+    Ok(())
+}
+
+/// Gives up what the calling thread may do beyond its user, for good.
+///
+/// # Errors
+///
+/// The kernel refuses, which it does not.
+pub fn give_up_capabilities() -> Result<()> {
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets)
+        .and_then(|()| rustix::thread::set_no_new_privs(true))
+        .map_err(|errno| Error::os("give up", "capabilities", errno))
+}
+
+fn done(returned: c_int) -> rustix::io::Result<()> {
+    if returned == 0 {
+        return Ok(());
+    }
+    let number = std::io::Error::last_os_error().raw_os_error();
+    Err(number.map_or(rustix::io::Errno::IO, rustix::io::Errno::from_raw_os_error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_is_sudos_or_nobody() {
+        let users = "root:x:0:0::/:/bin/sh\nnobody:x:99:98:Nobody:/:/bin/false\n";
+        let user = |id, group, name| {
+            let user = choose(users, id, group, name);
+            (user.id, user.group, user.name, user.is_person)
+        };
+        let ann = (1000, 1001, "ann".to_string(), true);
+        assert_eq!(user(Some("1000"), Some("1001"), Some("ann")), ann);
+        let nobody = (99, 98, "nobody".to_string(), false);
+        for bad in ["0", "4294967295", "-1", "", "x", "1000000000000"] {
+            assert_eq!(user(Some(bad), Some("1001"), Some("ann")), nobody, "{bad}");
+            assert_eq!(user(Some("1000"), Some(bad), Some("ann")), nobody, "{bad}");
+        }
+        assert_eq!(user(None, None, None), nobody);
+        assert_eq!(choose("nobody:x:0:0\n", None, None, None).id, NOBODY);
+    }
+}

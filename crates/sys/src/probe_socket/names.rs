@@ -1,0 +1,45 @@
+//! Names of addresses, by the system's resolver.
+
+use std::ffi::{CStr, c_char};
+use std::net::{IpAddr, SocketAddr};
+
+use super::message::Address;
+
+/// Most bytes of a name with its final zero (`NI_MAXHOST`).
+const NAME: usize = 1025;
+
+/// The name of an address; `None` when it has none. It may take many seconds: the resolver decides.
+#[allow(unsafe_code)]
+pub fn name_of(address: IpAddr) -> Option<String> {
+    let (address, length) = Address::of(SocketAddr::new(address, 0));
+    let mut name = [0 as c_char; NAME];
+    // SAFETY: `address` is a socket address of this length, `name` has room for as much as is told,
+    // and no name of a service is asked for. Both outlive the call.
+    let result = unsafe {
+        libc::getnameinfo(
+            address.as_ptr(),
+            length,
+            name.as_mut_ptr(),
+            NAME as libc::socklen_t,
+            std::ptr::null_mut(),
+            0,
+            libc::NI_NAMEREQD,
+        )
+    };
+    if result != 0 {
+        return None;
+    }
+    // SAFETY: getnameinfo succeeded, so that there is a string with a final zero in `name`.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    name.to_str().ok().map(str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_without_a_name_have_none() {
+        assert_eq!(name_of(IpAddr::from([0, 0, 0, 0])), None);
+    }
+}
