@@ -1,0 +1,362 @@
+//! A small sender in virtual time, over paths of every kind.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const DATA: u32 = 1448;
+const HEADERS: u32 = 52;
+/// Bytes of an IP packet.
+const WIRE: f64 = 1500.0;
+
+/// Numbers that look random (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn part(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// What is on the path, after the place of capture. Rates in bytes a second.
+#[derive(Clone, Copy, Debug)]
+enum Path {
+    Policer {
+        rate: f64,
+        bucket: f64,
+    },
+    /// A queue, behind a bucket that lets bursts pass; a part of all is lost elsewhere.
+    Shaper {
+        rate: f64,
+        bucket: f64,
+        queue: f64,
+        part: f64,
+    },
+    /// A queue that drops early, the more likely the longer it is.
+    Early {
+        rate: f64,
+        queue: f64,
+    },
+    Random {
+        part: f64,
+    },
+    /// Everything is lost now and then.
+    Outages {
+        mean: f64,
+        lasts: f64,
+    },
+    /// A queue that others fill and drain too.
+    Crowded {
+        rate: f64,
+        queue: f64,
+    },
+}
+
+/// A path and its state.
+struct Line {
+    path: Path,
+    lacking: f64,
+    at: f64,
+    others: f64,
+    arrived: f64,
+    /// Half a round trip, seconds.
+    half: f64,
+    dice: Dice,
+}
+
+impl Line {
+    /// When a packet that is sent now arrives; packets stay in order.
+    fn carry(&mut self, at: f64) -> Option<f64> {
+        let arrival = self.pass(at)?;
+        self.arrived = self.arrived.max(arrival) + 0.000_001;
+        Some(self.arrived)
+    }
+
+    fn pass(&mut self, at: f64) -> Option<f64> {
+        let jitter = self.dice.part() * 0.0003;
+        let (rate, most, free) = match self.path {
+            Path::Policer { rate, bucket } => (rate, bucket, bucket),
+            Path::Shaper { rate, bucket, queue, part } => {
+                if self.dice.part() < part {
+                    return None;
+                }
+                (rate, bucket + queue, bucket)
+            }
+            Path::Early { rate, queue } => {
+                let length = (self.lacking - rate * (at - self.at)).max(0.0) / queue;
+                if self.dice.part() * 10.0 < length * length {
+                    return None;
+                }
+                (rate, queue, 0.0)
+            }
+            Path::Crowded { rate, queue } => {
+                // Others send as much again, in bursts.
+                while self.others < at {
+                    self.lacking = (self.lacking - rate * 0.01).max(0.0);
+                    if self.dice.part() < 0.5 {
+                        let burst = rate * 0.01 * self.dice.part() * 2.5;
+                        self.lacking = (self.lacking + burst).min(queue);
+                    }
+                    self.others += 0.01;
+                }
+                self.at = at;
+                (rate, queue, 0.0)
+            }
+            Path::Random { part } => {
+                return (self.dice.part() >= part).then_some(at + self.half + jitter);
+            }
+            Path::Outages { mean, lasts } => {
+                if at > self.others + lasts {
+                    self.others = at + mean * 2.0 * self.dice.part();
+                }
+                return (at < self.others).then_some(at + self.half + jitter);
+            }
+        };
+        self.lacking = (self.lacking - rate * (at - self.at)).max(0.0);
+        self.at = at;
+        if self.lacking + WIRE > most {
+            return None;
+        }
+        self.lacking += WIRE;
+        let wait = (self.lacking - free).max(0.0) / rate;
+        Some(at + self.half + jitter + wait)
+    }
+}
+
+/// Something that has happened to a packet, sorted by time: nanoseconds, which packet, in which
+/// transmission.
+type Arrival = Reverse<(i64, u64, u64)>;
+
+/// Sends some answers with a pause between them. What was found, and how many packets were lost.
+fn answers(path: Path, count: usize, packets: u64, seed: u64) -> Vec<(Option<Policed>, u32)> {
+    let half = if seed.is_multiple_of(2) { 0.008 } else { 0.05 };
+    let dice = Dice(seed * 2 + 1);
+    let mut line = Line { path, lacking: 0.0, at: 0.0, others: 0.0, arrived: 0.0, half, dice };
+    let mut policing = Policing::default();
+    let (mut now, mut next, mut all) = (1.0_f64, 0_u64, Vec::new());
+    let mut order = 0_u64;
+    for _ in 0..count {
+        let end = next + packets;
+        let (mut window, mut threshold) = (10.0_f64, f64::INFINITY);
+        // Transmissions that are out: order and packet.
+        let mut out: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut missing: BTreeSet<u64> = (next..end).collect();
+        let mut again: VecDeque<u64> = VecDeque::new();
+        let mut arrivals: BinaryHeap<Arrival> = BinaryHeap::new();
+        let (mut recovered, mut lost, mut wait) = (0, 0, 0.3);
+        while !missing.is_empty() {
+            while (out.len() as f64) < window && (next < end || !again.is_empty()) {
+                now += 0.000_005;
+                let (packet, kind) = match again.pop_front() {
+                    Some(packet) => (packet, Kind::RepeatedFast),
+                    None => (next, Kind::New),
+                };
+                next += u64::from(kind == Kind::New);
+                let from = Sequence(packet * u64::from(DATA));
+                policing.sent(kind, from, DATA, HEADERS, (now * 1e9) as i64);
+                out.insert(order, packet);
+                match line.carry(now) {
+                    Some(at) => {
+                        arrivals.push(Reverse((((at + line.half) * 1e9) as i64, packet, order)))
+                    }
+                    None => lost += 1,
+                }
+                order += 1;
+            }
+            let Some(Reverse((at, packet, number))) = arrivals.pop() else {
+                // A timeout: all that is out is sent again.
+                now += wait;
+                wait = (wait * 2.0).min(3.0);
+                again.extend(std::mem::take(&mut out).into_values());
+                again.retain(|packet| missing.contains(packet));
+                (threshold, window) = ((window / 2.0).max(2.0), 1.0);
+                continue;
+            };
+            wait = 0.3;
+            now = now.max(at as f64 * 1e-9);
+            out.remove(&number);
+            missing.remove(&packet);
+            let first = missing.first().copied().unwrap_or(end).min(next);
+            policing.acknowledged(Sequence(first * u64::from(DATA)), (now * 1e9) as i64);
+            let here = Sequence(packet * u64::from(DATA));
+            if packet > first {
+                let all = Sequence(first * u64::from(DATA));
+                policing.selected(all, here, here.plus(DATA), (now * 1e9) as i64);
+            }
+            window += if window < threshold { 1.0 } else { 1.0 / window };
+            // Three later ones have arrived: lost.
+            while let Some((&oldest, &packet)) = out.first_key_value() {
+                if oldest + 3 > number {
+                    break;
+                }
+                out.remove(&oldest);
+                if missing.contains(&packet) {
+                    again.push_back(packet);
+                    if oldest >= recovered {
+                        recovered = order;
+                        threshold = (window * 0.7).max(2.0);
+                        window = threshold;
+                    }
+                }
+            }
+        }
+        all.push((policing.end(), lost));
+        now += 1.0;
+    }
+    all
+}
+
+const MEGABIT: f64 = 125_000.0;
+
+#[test]
+fn policers_are_found_and_their_rate() {
+    for rate in [0.5, 1.5, 3.0, 10.0] {
+        for bucket in [8e3, 30e3, 100e3, 1e6, 2e6] {
+            let path = Path::Policer { rate: rate * MEGABIT, bucket };
+            let (mut found, mut policed) = (0, 0);
+            for seed in [3, 4, 5, 6, 7] {
+                for (this, lost) in answers(path, 5, 1382, seed) {
+                    policed += usize::from(lost > 0);
+                    let Some(this) = this else { continue };
+                    found += 1;
+                    if let Some(told) = this.rate_bps {
+                        let off = told as f64 / (rate * 1e6) - 1.0;
+                        assert!(off.abs() < 0.03, "{path:?}: {this:?}");
+                    }
+                    let (low, high) = this.rate_range_bps;
+                    assert!(
+                        (low as f64) < rate * 1.02e6 && high as f64 > rate * 0.98e6,
+                        "{path:?}: {this:?}"
+                    );
+                }
+            }
+            println!("{rate} Mbit/s, {bucket} bytes: {found} of {policed}");
+            assert!(found * 10 >= policed * 7, "{path:?}: {found} of {policed}");
+        }
+    }
+}
+
+/// How many times each path is tried: more by hand, with NETWHY_SEEDS times as many.
+fn seeds(few: u64) -> u64 {
+    std::env::var("NETWHY_SEEDS").ok().and_then(|times| times.parse::<u64>().ok()).unwrap_or(1)
+        * few
+}
+
+fn none(path: Path, seeds: u64) {
+    for seed in 1..=seeds {
+        for (number, (this, _)) in answers(path, 3, 1382, seed).into_iter().enumerate() {
+            assert_eq!(this, None, "{path:?} seed {seed} answer {number}");
+        }
+    }
+}
+
+#[test]
+fn queues_are_none() {
+    for rate in [0.5, 1.5, 3.0, 10.0, 40.0] {
+        let rate = rate * MEGABIT;
+        for queue in [8e3, 20e3, 100e3, 1e6] {
+            for bucket in [0.0, 5e3, queue / 2.0, queue] {
+                none(Path::Shaper { rate, bucket, queue, part: 0.0 }, seeds(2));
+            }
+            none(Path::Shaper { rate, bucket: 0.0, queue, part: 0.01 }, seeds(2));
+            none(Path::Crowded { rate, queue }, seeds(2));
+            none(Path::Early { rate, queue }, seeds(2));
+        }
+    }
+}
+
+#[test]
+fn random_losses_are_none() {
+    for part in [0.003, 0.005, 0.01, 0.02, 0.05] {
+        none(Path::Random { part }, seeds(12));
+    }
+}
+
+#[test]
+fn outages_are_none() {
+    for (mean, lasts) in [(0.5, 0.05), (1.0, 0.15), (0.73, 0.3), (2.0, 0.05)] {
+        none(Path::Outages { mean, lasts }, seeds(10));
+    }
+}
+
+#[test]
+fn a_stream_without_losses_is_forgotten() {
+    let found = answers(Path::Random { part: 0.0 }, 2, 400, 1);
+    assert!(found.iter().all(|(this, lost)| this.is_none() && *lost == 0));
+    let mut policing = Policing::default();
+    for number in 0..100_000_u64 {
+        let at = number as i64 * 1_000_000;
+        policing.sent(Kind::New, Sequence(number * 1448), DATA, HEADERS, at);
+        policing.acknowledged(Sequence(number * 1448), at);
+    }
+    assert!(policing.watch.as_ref().is_some_and(|watch| watch.record.size() < 1024));
+    assert_eq!(policing.end(), None);
+    assert!(policing.watch.is_none());
+}
+
+#[test]
+fn a_long_answer_is_judged_in_parts() {
+    let path = Path::Policer { rate: 3.0 * MEGABIT, bucket: 100e3 };
+    let found = answers(path, 1, 20_000, 9);
+    let this = found[0].0.expect("a policer");
+    assert!(this.passed > 19_000 && this.lost > 100, "{this:?}");
+    assert!(this.rate_bps.is_some_and(|rate| rate.abs_diff(3_000_000) < 60_000), "{this:?}");
+}
+
+proptest! {
+    /// Nothing panics or overflows, whatever is called in whatever order.
+    #[test]
+    fn anything(calls in proptest::collection::vec(
+        (0..8_u8, any::<u64>(), any::<u32>(), any::<u32>(), any::<i64>()), 0..300)
+    ) {
+        let mut policing = Policing::default();
+        for (what, from, length, headers, at) in calls {
+            drive(&mut policing, what, from, length, headers, at);
+        }
+        policing.end();
+    }
+
+    /// The same, nearer to what happens: small steps forth and back.
+    #[test]
+    fn likely_things(calls in proptest::collection::vec(
+        (0..40_u8, 0..200_u64, 1..3000_u32, 20..60_u32, -1_000_000..30_000_000_i64), 0..800)
+    ) {
+        let mut policing = Policing::default();
+        let (mut next, mut now) = (0_u64, 0_i64);
+        for (what, back, length, headers, step) in calls {
+            now = now.saturating_add(step);
+            let kind = what.min(7);
+            let from = if kind == 7 { next } else { next.saturating_sub(back * 1448) };
+            drive(&mut policing, kind, from, length, headers, now);
+            if kind == 7 {
+                next += u64::from(length);
+            }
+        }
+        if let Some(this) = policing.end() {
+            prop_assert!(this.lost > 0 && this.first_loss <= this.last_loss);
+            prop_assert!(this.rate_range_bps.0 <= this.rate_range_bps.1);
+        }
+    }
+}
+
+fn drive(policing: &mut Policing, what: u8, from: u64, length: u32, headers: u32, at: i64) {
+    let from = Sequence(from);
+    match what {
+        0 => policing.acknowledged(from, at),
+        1 => policing.selected(Sequence(u64::from(headers)), from, from.plus(length), at),
+        2 if length.is_multiple_of(16) => {
+            policing.end();
+        }
+        3 => policing.sent(Kind::RepeatedFast, from, length, headers, at),
+        4 => policing.sent(Kind::RepeatedTimeout, from, length, headers, at),
+        5 => policing.sent(Kind::RepeatedUnseen, from, length, headers, at),
+        6 => policing.sent(Kind::Pure, from, length, headers, at),
+        _ => policing.sent(Kind::New, from, length, headers, at),
+    }
+}

@@ -1,0 +1,62 @@
+//! Sequence numbers that do not wrap: the 32 bits of the header, unwrapped to 64 near a number that
+//! is known.
+
+/// A sequence number that does not wrap. The first one of a direction is in the middle of the
+/// second 4 GiB, so that what comes before it is a number too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Sequence(pub u64);
+
+/// Where the first sequence number of a direction is put: room before it for what is older.
+const BASE: u64 = 1 << 32;
+
+impl Sequence {
+    /// This number, unless it is that of nothing yet: 0, which no direction begins with.
+    #[inline]
+    pub fn known(self) -> Option<Self> {
+        (self.0 != 0).then_some(self)
+    }
+
+    /// The first sequence number that is seen of a direction.
+    #[inline]
+    pub fn first(header: u32) -> Self {
+        Sequence(BASE + u64::from(header))
+    }
+
+    /// The number in a header that is nearest to this one: within 2 GiB either way.
+    #[inline]
+    pub fn near(self, header: u32) -> Self {
+        let distance = header.wrapping_sub(self.0 as u32) as i32;
+        Sequence(self.0.wrapping_add_signed(i64::from(distance)))
+    }
+
+    /// So many bytes further.
+    #[inline]
+    pub fn plus(self, bytes: u32) -> Self {
+        Sequence(self.0.wrapping_add(u64::from(bytes)))
+    }
+
+    /// Bytes from an earlier number to this one; 0 if it is not earlier.
+    #[inline]
+    pub fn since(self, earlier: Sequence) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_on_beyond_32_bits() {
+        let first = Sequence::first(u32::MAX - 10);
+        let next = first.near(5);
+        assert_eq!(next.since(first), 16);
+        assert_eq!(next.near(u32::MAX - 10), first);
+        assert_eq!(first.since(next), 0);
+        let mut far = first;
+        for step in 1..=20u32 {
+            far = far.near((u32::MAX - 10).wrapping_add(step.wrapping_mul(1 << 30)));
+        }
+        assert_eq!(far.since(first), 20 << 30);
+    }
+}
