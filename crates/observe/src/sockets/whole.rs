@@ -165,7 +165,7 @@ impl Whole {
         if kind == Kind::Last && state == TcpState::Established {
             self.syn_sents.established(remote);
         }
-        let stalled = stalled(record);
+        let (stalled, send_full) = (stalled(record), send_full(record));
         let generation = self.generation;
         let tracked = self
             .earlier
@@ -174,6 +174,7 @@ impl Whole {
         tracked.generation = generation;
         tracked.earlier.looks += 1;
         tracked.earlier.looks_stalled += u32::from(stalled);
+        tracked.earlier.looks_send_full += u32::from(send_full);
         if kind == Kind::Last {
             if self.sockets.len() >= SocketTable::MAX_SOCKETS {
                 self.not_kept += 1;
@@ -242,11 +243,26 @@ fn stalled(record: &Record<'_>) -> bool {
     reader || writer
 }
 
+/// Whether a larger send buffer would let more be on its way. A writer is woken when a third of the
+/// buffer is free (`sk_stream_is_writeable`).
+fn send_full(record: &Record<'_>) -> bool {
+    let full = record.memory().is_some_and(|memory| {
+        memory.send_buffer_bytes > 0
+            && u64::from(memory.queued_bytes) * 3 > u64::from(memory.send_buffer_bytes) * 2
+    });
+    let segment = record.snd_mss().unwrap_or(u32::MAX);
+    let flight = record.unacked().unwrap_or(0).saturating_mul(segment);
+    full && record.notsent_bytes() == Some(0)
+        && record.unacked() < record.snd_cwnd()
+        && record.snd_wnd().is_some_and(|window| window >= flight.saturating_add(segment))
+}
+
 fn earlier(record: &Record<'_>, at_ms: u64) -> Earlier {
     Earlier {
         at_ms,
         looks: 0,
         looks_stalled: 0,
+        looks_send_full: 0,
         state: record.state(),
         receive_queue_bytes: record.receive_queue(),
         send_queue_bytes: record.send_queue(),

@@ -154,7 +154,7 @@ impl<'a> Nginx<'a> {
     fn file(
         &mut self,
         file: &str,
-        blocks: &Rc<[String]>,
+        blocks: &Rc<[Rc<str>]>,
         open: &mut Vec<String>,
         found: &mut Configuration,
     ) {
@@ -177,8 +177,8 @@ impl<'a> Nginx<'a> {
                 continue;
             }
             let blocks = &directive.blocks;
-            let outermost = blocks.first().map_or("", String::as_str);
-            let innermost = blocks.last().map_or("", String::as_str);
+            let outermost = blocks.first().map_or("", |block| &**block);
+            let innermost = blocks.last().map_or("", |block| &**block);
             match directive.name.as_str() {
                 // `server { … }` opens a block; only an upstream's `server ADDRESS` says something.
                 "server" if !innermost.starts_with("upstream") => continue,
