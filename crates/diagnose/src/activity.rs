@@ -2,7 +2,7 @@
 
 use model::{Evidence, Listener, TcpState};
 
-use crate::words::{name, number, percent, processes, share};
+use crate::words::{count, name, number, percent, processes, share};
 
 /// A few lines, the busiest first.
 pub(crate) fn activity(evidence: &Evidence) -> Vec<String> {
@@ -17,7 +17,8 @@ fn listener(evidence: &Evidence) -> Option<String> {
         .iter()
         .max_by(|a, b| fill(a).total_cmp(&fill(b)).then(a.queue.mean.total_cmp(&b.queue.mean)))?;
     if fullest.queue.max == 0 {
-        return Some(format!("{} listeners, no accept queue used", listeners.len()));
+        let all = count(listeners.len() as u64, "listener");
+        return Some(format!("{all}, no accept queue used"));
     }
     let who = processes(evidence, &fullest.pids);
     Some(format!(

@@ -10,6 +10,8 @@ pub struct Cause {
     pub title: &'static str,
     /// Evidence without which it cannot be ruled out.
     pub needs: &'static [Source],
+    /// Whether packets, in place of all that, rule it out too.
+    pub or_packets: bool,
     /// Its rule. It does not care for what is missing: see [`Cause::judge`].
     pub rule: fn(&Evidence) -> Verdict,
     /// Its source file, whose first comment is its page.
@@ -44,7 +46,9 @@ impl Cause {
     /// all it needs, nothing is ruled out.
     pub fn judge(&self, evidence: &Evidence) -> Verdict {
         let verdict = (self.rule)(evidence);
-        if !matches!(verdict, Verdict::RuledOut(_)) {
+        if !matches!(verdict, Verdict::RuledOut(_))
+            || (self.or_packets && has(evidence, Source::Packets))
+        {
             return verdict;
         }
         match self.needs.iter().find(|source| !has(evidence, **source)) {
@@ -53,10 +57,31 @@ impl Cause {
                 let gap = evidence.gap(*missing);
                 Verdict::Undecided {
                     needs: gap.map_or_else(|| missing.name().to_string(), |gap| gap.what.clone()),
-                    closes_with: gap.and_then(|gap| gap.closes_with.clone()),
+                    closes_with: match gap {
+                        Some(gap) => gap.closes_with.clone(),
+                        // A host is watched without its packets.
+                        None if *missing == Source::Packets => Some("netwhy --capture".to_string()),
+                        None => None,
+                    },
                 }
             }
         }
+    }
+
+    /// Whether the evidence could tell of it at all: a capture alone does not tell of a listener's
+    /// queue, and a host alone does not tell of what only packets show.
+    pub(crate) fn concerns(&self, evidence: &Evidence) -> bool {
+        // What both ends of a path show was diagnosed one by one before.
+        let of_path = self.needs == [Source::Path];
+        if of_path || evidence.path.is_some() {
+            return of_path && evidence.path.is_some();
+        }
+        // What only one kind of probe shows is asked of that.
+        if let [probe @ (Source::UnderLoad | Source::Transfer)] = self.needs {
+            return has(evidence, *probe);
+        }
+        let capture_alone = evidence.packets.is_some() && evidence.counters.is_none();
+        !capture_alone || self.or_packets || self.needs == [Source::Packets]
     }
 }
 
@@ -74,5 +99,10 @@ fn has(evidence: &Evidence, source: Source) -> bool {
         Source::KernelLog => evidence.kernel_log.is_some(),
         Source::Processes => evidence.processes.is_some(),
         Source::Logs => evidence.logs.is_some(),
+        Source::Packets => evidence.packets.is_some(),
+        Source::Path => evidence.path.is_some(),
+        Source::Probes => evidence.probes.is_some(),
+        Source::UnderLoad => evidence.probes.as_ref().is_some_and(|p| p.under_load.is_some()),
+        Source::Transfer => evidence.probes.as_ref().is_some_and(|p| p.transfer.is_some()),
     }
 }

@@ -53,6 +53,7 @@ pub(crate) fn healthy() -> Evidence {
         kernel_log: Some(KernelLog::default()),
         processes: Some(Vec::new()),
         logs: Some(Vec::new()),
+        packets: Some(Packets { from: vec!["slow.pcap".into()], ..Packets::default() }),
         ..Evidence::default()
     }
 }
@@ -259,6 +260,8 @@ pub(crate) fn application(name: &str, role: &str, setting: (&str, &str, &str)) -
 
 /// Takes a source away, with a gap that says why.
 pub(crate) fn lose(evidence: &mut Evidence, source: Source) {
+    // Packets could stand for it.
+    evidence.packets = None;
     match source {
         Source::Sockets => evidence.sockets = None,
         Source::Listeners => evidence.listeners = None,
@@ -271,6 +274,9 @@ pub(crate) fn lose(evidence: &mut Evidence, source: Source) {
         Source::KernelLog => evidence.kernel_log = None,
         Source::Processes => evidence.processes = None,
         Source::Logs => evidence.logs = None,
+        Source::Packets => {}
+        Source::Path => evidence.path = None,
+        Source::Probes | Source::UnderLoad | Source::Transfer => evidence.probes = None,
     }
     evidence.gaps.push(Gap {
         source,
@@ -324,4 +330,97 @@ pub(crate) fn found(verdict: Verdict) -> Vec<Finding> {
 /// An address and port.
 pub(crate) fn end(text: &str) -> SocketAddr {
     text.parse().unwrap()
+}
+
+/// Adds a captured stream of a second over 20 ms in which all went well, and returns it to be spoilt.
+pub(crate) fn stream<'a>(
+    evidence: &'a mut Evidence,
+    client: &str,
+    server: &str,
+) -> &'a mut CapturedStream {
+    let packets = evidence.packets.get_or_insert_default();
+    let sent = |part, us| CapturedDirection {
+        packets: 800,
+        data_segments: 700,
+        new_bytes: 1_000_000,
+        segment_size: Some(1460),
+        window_scale: Some(7),
+        largest_window: 1 << 20,
+        greatest_flight: 100_000,
+        largest_segment: 1448,
+        round_trip: Some(RoundTrips {
+            samples: 400,
+            least_us: 20_000,
+            mean_us: 21_000,
+            most_us: 30_000,
+            inflated: 0.0,
+            follows_flight: None,
+            losses: 0,
+            losses_after_long: 0,
+        }),
+        budget: vec![Share { part, us, turns: 10 }],
+        ..CapturedDirection::default()
+    };
+    let stream = CapturedStream {
+        number: packets.streams,
+        client: end(client),
+        server: end(server),
+        roles_known: true,
+        first_us: 0,
+        span_us: 1_000_000,
+        handshake_us: Some(20_000),
+        syns_repeated: 0,
+        syn_acks_repeated: 0,
+        syn_answered: true,
+        end: StreamEnd::Closed,
+        turns: 10,
+        to_client_us: Some(10),
+        to_server_us: Some(20_000),
+        survived_silence_us: 0,
+        lost_after_silence: None,
+        tls: None,
+        statuses: Vec::new(),
+        from_client: sent(Part::Network, 100_000),
+        from_server: sent(Part::Network, 900_000),
+    };
+    packets.streams += 1;
+    packets.worst.push(stream);
+    packets.worst.last_mut().unwrap()
+}
+
+/// Gives time to a part of a direction's budget.
+pub(crate) fn spent(direction: &mut CapturedDirection, part: Part, us: u64) {
+    direction.budget.retain(|share| share.part != part);
+    direction.budget.push(Share { part, us, turns: 1 });
+}
+
+/// Adds up the streams of each service; `turn_us` is the median time of a turn.
+pub(crate) fn served(evidence: &mut Evidence, turn_us: u64) {
+    let packets = evidence.packets.get_or_insert_default();
+    packets.services.clear();
+    for stream in &packets.worst {
+        let place = packets.services.iter().position(|known| known.server == stream.server);
+        let place = place.unwrap_or_else(|| {
+            packets.services.push(Service {
+                server: stream.server,
+                streams: 0,
+                turns: 0,
+                bytes: 0,
+                data_segments: 0,
+                repeated: 0,
+                turn_p50_us: Some(turn_us),
+                turn_p99_us: Some(turn_us),
+                budget: Part::ALL.map(|part| Share { part, us: 0, turns: 0 }).to_vec(),
+                statuses: Vec::new(),
+                slow_requests: Vec::new(),
+            });
+            packets.services.len() - 1
+        });
+        let service = &mut packets.services[place];
+        service.streams += 1;
+        service.turns += stream.turns;
+        for share in &mut service.budget {
+            share.us += stream.us(share.part);
+        }
+    }
 }

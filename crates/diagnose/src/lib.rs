@@ -7,18 +7,22 @@
 //! - [`activity`]: what a healthy host did
 //! - [`answers`]: what access logs say
 //! - [`apps`]: what is known of the applications
+//! - [`captured`]: captured streams, grouped
+//! - [`connections`]: connections of this host, grouped
 //! - [`words`], [`make`]: how findings are worded and made
 //!
 //! Nothing is read here and no clock is asked: the same evidence gives the same findings on every
 //! machine.
 
-use model::{Evidence, Finding, Report, RuledOut, SCHEMA_VERSION, Undecided};
+use model::{Evidence, Finding, Path, Report, RuledOut, SCHEMA_VERSION, Undecided};
 
 mod activity;
 mod answers;
 mod apps;
+mod captured;
 mod cause;
 pub mod causes;
+mod connections;
 #[cfg(test)]
 mod fixtures;
 mod focus;
@@ -42,7 +46,7 @@ pub fn diagnose(evidence: &Evidence) -> Report {
     let mut findings = Vec::new();
     let mut ruled_out = Vec::new();
     let mut undecided = Vec::new();
-    for cause in causes::TABLE {
+    for cause in causes::TABLE.iter().filter(|cause| cause.concerns(seen)) {
         match cause.judge(seen) {
             Verdict::Found(found) => findings.extend(found),
             Verdict::RuledOut(because) => {
@@ -71,7 +75,21 @@ pub fn diagnose(evidence: &Evidence) -> Report {
         gaps: evidence.gaps.clone(),
         cost: evidence.cost,
         activity: activity::activity(seen),
+        packets: evidence.packets.clone(),
+        path: None,
     }
+}
+
+/// Adds what two captures of one path tell together to what each told alone.
+pub fn with_path(report: &mut Report, path: Path) {
+    let evidence = Evidence { path: Some(path), ..Evidence::default() };
+    let together = diagnose(&evidence);
+    report.ruled_out.extend(together.ruled_out);
+    let mut findings = std::mem::take(&mut report.findings);
+    findings.extend(together.findings);
+    report.findings = fold::fold(findings);
+    report.findings.sort_by(worse_first);
+    report.path = evidence.path;
 }
 
 /// By severity, then the share of all that is hit, then how many.

@@ -97,6 +97,11 @@ pub(crate) fn advice(text: impl Into<String>) -> Remedy {
     }
 }
 
+/// A setting of another host, which nobody here can change: what it would reach there.
+pub(crate) fn there(text: impl Into<String>, reaches: Reach) -> Remedy {
+    Remedy { reaches, ..advice(text) }
+}
+
 /// A subject.
 pub(crate) fn subject(
     kind: SubjectKind,

@@ -16,8 +16,9 @@
 //! ## Threshold
 //!
 //! Growth: at least 3 more at the end than at the beginning, never fewer at one
-//! look than at the one before, none closed, and at least 5 in all: an
-//! application that closes late shows some that leave. Stock: at least 100 that
+//! look than at the one before, none closed, and at least 5 that were there at the
+//! last three looks: an application that closes late shows some that leave, and a
+//! busy one some that have just come. Stock: at least 100 that
 //! stayed through the window, the oldest silent for 60 s, which is longer than
 //! servers wait before they close (nginx `keepalive_timeout` 75 s counts from the
 //! last request, not from the peer's close).
@@ -25,6 +26,9 @@
 //! ## Looks like it, but is not
 //!
 //! - A few sockets in CLOSE_WAIT for moments: the process is about to close them.
+//! - A half-closed connection: the peer has said all and still listens, the
+//!   process still sends. Sockets that have something to send, or have sent since
+//!   they were first seen in CLOSE_WAIT, are not counted.
 //! - A process that is stopped or starved: its sockets leave when it runs again.
 //! - FIN_WAIT_2 on the other end is the same leak, seen by the peer.
 //!
@@ -55,7 +59,7 @@ use crate::words::{command, count, name, number, processes, share};
 
 /// Growth that is no accident.
 const GROWTH: u64 = 3;
-/// Sockets that make a growing number a leak.
+/// Sockets that have stayed for some looks, which make a growing number a leak.
 const GROWING: u64 = 5;
 /// Sockets that make a standing number a leak.
 const STOCK: u64 = 100;
@@ -79,7 +83,7 @@ fn grows(group: &CloseWait) -> bool {
     group.count.looks >= 3
         && group.left == 0
         && !group.fell
-        && group.count.last >= GROWING
+        && group.settled >= GROWING
         && group.count.last >= group.count.first.saturating_add(GROWTH)
 }
 
@@ -185,6 +189,7 @@ mod tests {
             fell: false,
             stayed: count.first,
             left: 0,
+            settled: count.last,
             oldest_ms: Some(8_000),
             local_port: Some(8080),
             remote: Some(end("198.18.0.9:4000")),
@@ -222,6 +227,10 @@ mod tests {
         group(&mut evidence).fell = true;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         assert!(matches!(rule(&leaking(gauge(0, 4))), Verdict::RuledOut(_)));
+        // A busy proxy: at the last look, some that the peer has just closed.
+        let mut evidence = leaking(gauge(0, 9));
+        group(&mut evidence).settled = 0;
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]

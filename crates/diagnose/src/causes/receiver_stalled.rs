@@ -12,20 +12,30 @@
 //! - at the reader: unread data leaves no window worth a segment, at every look,
 //!   and nothing more arrives (`bytes_received` stands still);
 //! - at the sender: data waits, the window of the peer is closed, only probes go
-//!   out (the persist timer runs), and nothing more is acknowledged.
+//!   out (the persist timer runs), and nothing more is acknowledged;
+//! - in packets: the window goes to zero and stays closed for longer than a round
+//!   trip, until it opens by a segment. Probes of it, also those of a full segment,
+//!   and data that was sent beyond it, are no losses.
 //!
 //! When both ends are on this host the reader is named; its sender is an effect.
 //!
 //! ## Threshold
 //!
-//! Every look of the window, at least two, a second apart or more, and not a byte
-//! in between. A reader that is merely slower than its sender opens the window
-//! again and again: bytes move. The kernel offers no window below 1/16 of the
-//! buffer (`__tcp_select_window`), so that is «full».
+//! Every look of the window, at least two, a second apart or more, not a byte in
+//! between, and 3 s or more since the last byte by the kernel's own clock
+//! (`tcpi_last_data_recv`, `tcpi_last_data_sent`): a reader with a buffer of its
+//! own, a player for one, pauses for a second or two and nobody waits. A reader
+//! that is merely slower than its sender opens the window again and again: bytes
+//! move. In packets: a millisecond and a round trip, if the sender had to probe or
+//! it was 5 % of the time in which somebody waited; 200 ms otherwise: a reader on a
+//! busy CPU comes late now and then. How much of the time it was is told, and how
+//! bad that is. The kernel offers no window below 1/16 of the buffer
+//! (`__tcp_select_window`), so that is «full».
 //!
 //! ## Looks like it, but is not
 //!
 //! - A reader that is slow: receive-window-limited, bytes move.
+//! - A player that has buffered enough and pauses: it reads again within seconds.
 //! - An idle connection with some unread bytes: the window is open.
 //! - A lost connection: the sender retransmits, it does not probe a closed window.
 //!
@@ -46,6 +56,8 @@
 //! - RFC 9293, section 3.8.6.1 (zero-window probing); RFC 1122, section 4.2.2.17
 //! - Linux: `tcp_probe_timer`, `__tcp_select_window`
 
+mod packets;
+
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
@@ -55,12 +67,15 @@ use model::{
 };
 
 use crate::Verdict;
+use crate::connections::{by_process, canonical, holder, shared};
 use crate::make::{With as _, advice, proof, subject};
 use crate::words::{command, count, name, number};
 
 /// Looks at which it must have been stalled, and their distance at least.
 const LOOKS: u32 = 2;
 const APART_MS: u64 = 1_000;
+/// Less is a pause: readers with a buffer of their own make it all the time.
+const STILL_MS: u64 = 3_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let all = evidence.sockets.as_ref().map(|s| &s.sockets[..]).unwrap_or_default();
@@ -81,6 +96,12 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     for group in by_process(&senders, |s| s.remote.port()) {
         findings.push(of_senders(evidence, &group));
     }
+    if let Some(packets) = &evidence.packets {
+        // What the sockets tell already is not told again.
+        let known = stalled.iter().flat_map(|s| [(s.local, s.remote), (s.remote, s.local)]);
+        let known = known.map(|(a, b)| (canonical(a), canonical(b))).collect();
+        findings.extend(packets::findings(evidence, packets, &known));
+    }
     Verdict::of(findings, || {
         format!("stalled readers (none of {})", count(all.len() as u64, "connection"))
     })
@@ -98,9 +119,12 @@ fn stands_still(socket: &Socket) -> bool {
         socket.state,
         TcpState::Established | TcpState::CloseWait | TcpState::FinWait1 | TcpState::FinWait2
     );
+    let apart_ms = socket.last_at_ms.saturating_sub(first.at_ms);
+    let quiet_ms = if is_reader(socket) { tcp.last_data_recv_ms } else { tcp.last_data_sent_ms };
     open && first.looks >= LOOKS
         && first.looks_stalled == first.looks
-        && socket.last_at_ms.saturating_sub(first.at_ms) >= APART_MS
+        && apart_ms >= APART_MS
+        && apart_ms.max(quiet_ms.map_or(0, u64::from)) >= STILL_MS
         && (tcp.bytes_received == Some(first.bytes_received) || socket.receive_queue_bytes == 0)
         && (tcp.bytes_acked == Some(first.bytes_acked) || socket.send_queue_bytes == 0)
         && (is_reader(socket) || is_sender(socket))
@@ -124,33 +148,6 @@ fn is_sender(socket: &Socket) -> bool {
     socket.send_queue_bytes > 0
         && (socket.timer.kind == TimerKind::Persist || closed)
         && tcp.is_none_or(|tcp| tcp.retransmits.unwrap_or(0) == 0)
-}
-
-/// Groups sockets by process and a port: one finding each.
-fn by_process<'a>(sockets: &[&'a Socket], port: impl Fn(&Socket) -> u16) -> Vec<Vec<&'a Socket>> {
-    let mut groups: Vec<Vec<&Socket>> = Vec::new();
-    for socket in sockets {
-        // Clients have a port of their own each: their process alone joins them.
-        let same = |known: &&Socket| {
-            known.pid == socket.pid && (known.pid.is_some() || port(known) == port(socket))
-        };
-        match groups.iter_mut().find(|group| group.first().is_some_and(same)) {
-            Some(group) => group.push(socket),
-            None => groups.push(vec![socket]),
-        }
-    }
-    groups
-}
-
-fn holder(evidence: &Evidence, socket: &Socket) -> Option<ProcessName> {
-    let process = evidence.process(socket.pid?)?;
-    Some(ProcessName { name: process.name.clone(), pid: process.pid })
-}
-
-/// The end that most of them share, for the subject.
-fn shared(group: &[&Socket], end: impl Fn(&Socket) -> SocketAddr) -> Option<SocketAddr> {
-    let first = end(group.first()?);
-    group.iter().all(|socket| end(socket) == first).then_some(first)
 }
 
 fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding {
@@ -317,7 +314,7 @@ fn what_it_does(process: Option<&Process>) -> Option<Proof> {
 
 #[cfg(test)]
 mod tests {
-    use model::Earlier;
+    use model::{Earlier, Part, Stalls};
 
     use super::*;
     use crate::fixtures::{found, healthy, lose, process, socket};
@@ -372,6 +369,23 @@ mod tests {
     }
 
     #[test]
+    fn what_sockets_tell_packets_do_not_tell_again() {
+        let mut evidence = host();
+        stalled_reader(&mut evidence);
+        for client in ["198.18.0.2:40000", "198.18.0.2:40001"] {
+            let stream = crate::fixtures::stream(&mut evidence, client, "198.18.0.1:8080");
+            crate::fixtures::spent(&mut stream.from_client, Part::ReceiverStalled, 2_000_000);
+            stream.from_client.closed_window = Stalls { count: 1, ..Stalls::default() };
+            stream.from_client.closed_window.longest_us = 2_000_000;
+            stream.from_server.zero_windows = 1;
+        }
+        let findings = found(rule(&evidence));
+        let [of_socket, of_packets] = &findings[..] else { panic!("{findings:?}") };
+        assert_eq!(of_socket.subject.processes[0].name, "python3");
+        assert!(of_packets.subject.name.contains("198.18.0.2:40001 > 198.18.0.1:8080"));
+    }
+
+    #[test]
     fn fires_once_for_many_connections_of_one_process() {
         let mut evidence = host();
         for port in 1..=5 {
@@ -392,6 +406,21 @@ mod tests {
         let mut evidence = host();
         stalled_sender(&mut evidence).tcp.as_mut().unwrap().bytes_acked = Some(9_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn stays_quiet_for_a_pause_that_only_late_looks_saw() {
+        let mut evidence = host();
+        for add in [stalled_reader, stalled_sender] {
+            let end = add(&mut evidence);
+            end.last_at_ms = end.first.unwrap().at_ms + 1_500;
+        }
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        for end in &mut evidence.sockets.as_mut().unwrap().sockets {
+            let tcp = end.tcp.as_mut().unwrap();
+            (tcp.last_data_recv_ms, tcp.last_data_sent_ms) = (Some(3_100), Some(3_100));
+        }
+        assert_eq!(found(rule(&evidence)).len(), 1);
     }
 
     #[test]

@@ -11,6 +11,9 @@
 //! ## Evidence
 //!
 //! - `TcpExtTCPReqQFullDrop` grows: SYNs were dropped;
+//! - with `tcp_syncookies=0`, the listener's own drops grow beyond what its accept
+//!   queue dropped, while its half-open connections are at 3/4 of
+//!   `tcp_max_syn_backlog`: the kernel has no other counter for these;
 //! - `TcpExtTCPReqQFullDoCookies` grows, and not all cookies that were sent
 //!   (`TcpExtSyncookiesSent`) came back (`TcpExtSyncookiesRecv`): clients that
 //!   never finish their handshake, or whose path is too slow for it;
@@ -69,7 +72,9 @@ const LEAST: u64 = 4096;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let growth = |counter: &str| evidence.growth(counter).unwrap_or(0);
-    let dropped = growth("TcpExtTCPReqQFullDrop");
+    let refused = refused(evidence);
+    let full = growth("TcpExtTCPReqQFullDrop");
+    let dropped = full.saturating_add(refused.map_or(0, |(_, drops)| drops));
     let cookies = growth("TcpExtTCPReqQFullDoCookies");
     if dropped == 0 && cookies == 0 {
         return Verdict::RuledOut("half-open connections (no limit reached)".to_string());
@@ -79,11 +84,35 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     if dropped == 0 && share((sent - back) as f64, sent as f64) < LOST_COOKIES {
         return Verdict::RuledOut(format!("SYN cookies ({} sent, they came back)", number(sent)));
     }
-    let listener = fullest(evidence);
+    let listener =
+        refused.map(|(listener, _)| listener).filter(|_| full == 0).or_else(|| fullest(evidence));
     if listener.is_none() && !evidence.focus.is_everything() {
         return Verdict::RuledOut("no listener in focus is near its limit".to_string());
     }
     Verdict::Found(vec![finding(evidence, listener, dropped, sent, back)])
+}
+
+/// Without cookies: the listener that refused most SYNs because its half-open connections were at
+/// their limit, and how many.
+fn refused(evidence: &Evidence) -> Option<(&Listener, u64)> {
+    let limit = limit_without_cookies(evidence)?;
+    let overflows = evidence.growth("TcpExtListenOverflows").unwrap_or(0);
+    let drops = |listener: &Listener| {
+        let all = listener.drops.map_or(0, model::Change::growth);
+        all.saturating_sub(overflows)
+    };
+    let listeners = evidence.listeners.as_deref().unwrap_or_default().iter();
+    let near =
+        |l: &&Listener| l.half_open.is_some_and(|half| half.max as f64 >= NEAR * limit as f64);
+    let most = listeners.filter(near).max_by_key(|listener| drops(listener))?;
+    Some((most, drops(most))).filter(|(_, drops)| *drops > 0)
+}
+
+/// How many connections may be half open before new peers are refused, where cookies are off.
+fn limit_without_cookies(evidence: &Evidence) -> Option<u64> {
+    let off = evidence.sysctl_number("net.ipv4.tcp_syncookies") == Some(0);
+    let most = evidence.sysctl_number("net.ipv4.tcp_max_syn_backlog").filter(|_| off)?;
+    Some(most - most / 4)
 }
 
 /// The listener whose half-open connections were nearest to their limit.
@@ -119,19 +148,22 @@ fn finding(
     let mut evidences = Vec::new();
     if let Some(listener) = listener {
         let half = listener.half_open.unwrap_or_default();
+        let own = u64::from(listener.limit);
+        let (limit, rules) = match limit_without_cookies(evidence) {
+            Some(limit) if limit < own => {
+                (limit, "3/4 of\nnet.ipv4.tcp_max_syn_backlog, as net.ipv4.tcp_syncookies is 0")
+            }
+            _ => (own, "the smaller of the backlog\ngiven to listen() and net.core.somaxconn"),
+        };
+        let text = format!(
+            "{} half open at most, the limit is {}: {rules}",
+            number(half.max),
+            number(limit)
+        );
         evidences.push(
-            proof(
-                Source::Listeners,
-                "queue",
-                format!(
-                    "{} half open at most, the limit is {}: the smaller of the backlog\n\
-                     given to listen() and net.core.somaxconn",
-                    number(half.max),
-                    number(u64::from(listener.limit))
-                ),
-            )
-            .over(evidence, "half open, most", half.max as f64, "connections")
-            .at_once("limit", f64::from(listener.limit), "connections"),
+            proof(Source::Listeners, "queue", text)
+                .over(evidence, "half open, most", half.max as f64, "connections")
+                .at_once("limit", limit as f64, "connections"),
         );
     }
     let few = share(opened as f64, (opened + lost) as f64) < FEW;
@@ -148,6 +180,15 @@ fn finding(
             format!("{} opened meanwhile: a burst of clients", count(opened, "connection"))
         },
     ));
+    if let Some((listener, drops)) = refused(evidence) {
+        let text = format!("this listener dropped {}, its accept queue none", count(drops, "SYN"));
+        evidences.push(proof(Source::Listeners, "proof", text).over(
+            evidence,
+            "drops",
+            listener.drops.map_or(0, model::Change::growth) as f64,
+            "SYNs",
+        ));
+    }
     let mut counted = proof(
         Source::Counters,
         "proof",
@@ -257,6 +298,27 @@ mod tests {
         let finding = &found(rule(&evidence))[0];
         assert_eq!(finding.severity, Severity::Critical);
         assert_eq!(finding.remedies[0].text, "net.ipv4.tcp_syncookies=1");
+    }
+
+    #[test]
+    fn without_cookies_the_drops_of_the_listener_prove_it() {
+        let mut evidence = healthy();
+        set(&mut evidence, "net.ipv4.tcp_syncookies", "0");
+        set(&mut evidence, "net.ipv4.tcp_max_syn_backlog", "64");
+        let one = listener(&mut evidence, "0.0.0.0:80", 8192, &[]);
+        one.half_open = Some(gauge(0, 49));
+        one.drops = Some(model::Change::new(5, 905));
+        grew(&mut evidence, "TcpPassiveOpens", 4_000);
+        let finding = &found(rule(&evidence))[0];
+        assert_eq!(finding.subject.local, Some("0.0.0.0:80".parse().unwrap()));
+        assert_eq!(finding.impact.amount, 900.0);
+        assert!(finding.evidence[0].text.contains("the limit is 48: 3/4 of"));
+        // Few half open, or drops that the accept queue explains: something else.
+        evidence.listeners.as_mut().unwrap()[0].half_open = Some(gauge(0, 10));
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        evidence.listeners.as_mut().unwrap()[0].half_open = Some(gauge(0, 49));
+        grew(&mut evidence, "TcpExtListenOverflows", 900);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]

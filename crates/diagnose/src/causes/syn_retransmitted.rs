@@ -13,6 +13,9 @@
 //!   looked at several times a second, with the processes that wait;
 //! - `TcpExtTCPSynRetrans` supports it, but proves nothing alone: it counts
 //!   repeated SYN/ACKs of this host's listeners too;
+//! - in packets: a SYN, or its answer, that is sent again;
+//! - `netwhy http`: its own connections that opened late, and by the kernel's count
+//!   (`tcpi_total_retrans`) repeated their SYN;
 //! - what this host itself could have done to them is looked at first: a full
 //!   listener or connection tracking here makes this an effect of that.
 //!
@@ -20,7 +23,10 @@
 //!
 //! Two connections to one destination that repeat, or one that repeats for the
 //! second time: one lost SYN is normal on the Internet. At least 1 in 100 of the
-//! connections that were seen being opened to it or are established.
+//! connections that were seen being opened to it or are established. In packets:
+//! any; the time that it cost says how bad it is. In a load of `netwhy http`: two
+//! connections, or one that repeats for the second time, and 1 in 100 of those
+//! that were opened or 1 % of the time in which the load waited.
 //!
 //! ## Looks like it, but is not
 //!
@@ -48,6 +54,12 @@
 //! - <https://docs.kernel.org/networking/ip-sysctl.html> (tcp_syn_linear_timeouts)
 //! - Linux: `tcp_retransmit_timer`, `tcp_connect`
 
+mod packets;
+mod probes;
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+
 use model::{Evidence, Finding, Impact, ImpactUnit, Reach, Severity, Source, SubjectKind, SynSent};
 
 use crate::Verdict;
@@ -61,7 +73,27 @@ const LEAST: f64 = 0.01;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let all = evidence.sockets.as_ref().map(|s| &s.syn_sent[..]).unwrap_or_default();
-    let findings = all.iter().filter(|syn| counts(syn)).map(|syn| finding(evidence, syn)).collect();
+    // Who has told of a server is not contradicted: a load knows each of its connections, sockets
+    // are seen at some looks, packets may be a sample.
+    let mut known: HashSet<SocketAddr> = HashSet::new();
+    let mut findings: Vec<Finding> = Vec::new();
+    if let Some(load) = evidence.probes.as_ref().and_then(|probes| probes.http.as_ref()) {
+        for (server, finding) in probes::findings(evidence, load) {
+            known.insert(server);
+            findings.push(finding);
+        }
+    }
+    for syn in all.iter().filter(|syn| counts(syn)) {
+        let server = (syn.remote.ip().to_canonical(), syn.remote.port()).into();
+        // Those of the load have no process here: netwhy leaves itself out.
+        if !(known.contains(&server) && syn.pids.is_empty()) {
+            findings.push(finding(evidence, syn));
+        }
+        known.insert(server);
+    }
+    if let Some(packets) = &evidence.packets {
+        findings.extend(packets::findings(evidence, packets, &known));
+    }
     Verdict::of(findings, || {
         let most = all.iter().map(|syn| syn.retrying).max().unwrap_or(0);
         format!("SYNs repeated (at most {} to one destination)", number(most))

@@ -1,0 +1,109 @@
+//! # connection-refused
+//!
+//! ## What happens
+//!
+//! A SYN is answered with a reset: nothing listens on that port, or a firewall
+//! rejects it. The client gets «connection refused» at once.
+//!
+//! ## Evidence
+//!
+//! In packets: a reset from the end that was asked, in answer to a SYN, before any
+//! SYN-ACK.
+//!
+//! ## Threshold
+//!
+//! One. A reset is an answer, not an accident.
+//!
+//! ## Looks like it, but is not
+//!
+//! - syn-retransmitted: no answer at all.
+//! - A listener with `tcp_abort_on_overflow`: it resets after the handshake, and
+//!   only when its queue is full; see accept-queue-overflow on that host.
+//!
+//! ## Check by hand
+//!
+//! ```sh
+//! tshark -r FILE -Y 'tcp.flags.reset==1 && tcp.seq==1 && tcp.ack==1'
+//! ss -ltn    # on the host that refuses: does it listen, and on which address?
+//! ```
+//!
+//! ## Mend
+//!
+//! Start the service, or let it listen on the address that is asked; or the
+//! firewall's rule (`REJECT --reject-with tcp-reset`).
+//!
+//! ## References
+//!
+//! - RFC 9293, section 3.10.7.1 (a segment for a closed port)
+
+use model::{Evidence, Finding, ImpactUnit, Severity, StreamEnd};
+
+use crate::Verdict;
+use crate::captured::{Group, Way, verdict};
+use crate::make::advice;
+use crate::words::{count, number};
+
+pub(super) fn rule(evidence: &Evidence) -> Verdict {
+    verdict(evidence, hit, finding, |_| "refused connections".to_string())
+}
+
+fn hit(way: Way<'_>) -> Option<u64> {
+    (way.server_sends && way.stream.end == StreamEnd::Refused).then_some(0)
+}
+
+fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
+    let refused = group.ways.len() as u64;
+    let server = group.server;
+    let proof = group.proof(
+        evidence,
+        "proof",
+        format!("stream {}: SYN, and a reset as its answer", group.worst().stream.number),
+    );
+    let mut finding = group.finding(
+        evidence,
+        "connection-refused",
+        format!("{server} refuses connections"),
+        "",
+        vec![proof],
+        vec![advice(format!("{}: does it listen on port {}? ss -ltn", server.ip(), server.port()))],
+    );
+    let share = refused as f64 / group.streams() as f64;
+    finding.impact.text =
+        format!("{} of {} refused", count(refused, "connection"), number(group.streams()));
+    finding.impact.unit = ImpactUnit::ConnectionsLost;
+    (finding.impact.amount, finding.impact.share) = (refused as f64, Some(share));
+    finding.severity = if share >= 0.01 { Severity::Critical } else { Severity::Warning };
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Source;
+
+    use super::*;
+    use crate::fixtures::{found, healthy, lose, stream};
+
+    #[test]
+    fn fires_for_a_reset_in_answer_to_a_syn() {
+        let mut evidence = healthy();
+        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:81").end = StreamEnd::Refused;
+        let finding = &found(rule(&evidence))[0];
+        assert_eq!(finding.title, "198.18.0.2:81 refuses connections");
+        assert_eq!(finding.impact.text, "1 connection of 1 refused");
+    }
+
+    #[test]
+    fn stays_quiet_for_resets_of_open_connections() {
+        let mut evidence = healthy();
+        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").end = StreamEnd::Reset;
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn undecided_without_packets() {
+        let mut evidence = healthy();
+        lose(&mut evidence, Source::Packets);
+        let verdict = crate::cause("connection-refused").unwrap().judge(&evidence);
+        assert!(matches!(verdict, Verdict::Undecided { .. }));
+    }
+}

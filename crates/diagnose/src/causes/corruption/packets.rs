@@ -1,0 +1,136 @@
+//! Damaged segments in packets: their checksums are wrong where they were captured.
+
+use model::{Evidence, Finding, Packets, Part, Proof};
+
+use super::{LEAST, SHARE};
+use crate::captured::{Group, Way, groups, time};
+use crate::make::{With as _, advice};
+use crate::words::{count, number, percent, share};
+
+/// So many times as many as were damaged are looked at, at least: cards and drivers that leave
+/// checksums to others do so with all.
+const ONE_IN: u64 = 2;
+
+/// Whether what was sent again one way was lost by damage, behind which it was captured.
+pub(in crate::causes) fn is_damaged(way: Way<'_>) -> bool {
+    let sent = way.sent();
+    sent.damaged >= LEAST
+        && sent.damaged * ONE_IN <= sent.checked
+        && sent.damaged <= sent.repeated()
+        && share(sent.damaged as f64, sent.data_segments as f64) >= SHARE
+        // The rest may have been lost in front of the place of capture.
+        && sent.damaged * ONE_IN >= sent.lost()
+}
+
+/// A finding for each service and direction.
+pub(super) fn findings(evidence: &Evidence, packets: &Packets) -> Vec<Finding> {
+    damaged(packets).iter().map(|group| finding(evidence, group)).collect()
+}
+
+fn damaged(packets: &Packets) -> Vec<Group<'_>> {
+    groups(packets, |way| is_damaged(way).then(|| way.sent().us(Part::Loss)))
+}
+
+/// The same as a proof of what the kernel's counters tell.
+pub(super) fn proof(evidence: &Evidence, packets: &Packets) -> Option<Proof> {
+    damaged(packets).first().map(|group| seen(evidence, group, "packets"))
+}
+
+fn seen(evidence: &Evidence, group: &Group<'_>, label: &str) -> Proof {
+    let damaged = group.sum(|sent| sent.damaged);
+    let checked = group.sum(|sent| sent.checked);
+    let text = format!(
+        "{} to {}: {} of {} have wrong checksums;\n{} were sent again",
+        group.sender(),
+        group.receiver(),
+        number(damaged),
+        count(checked, "segment"),
+        number(group.sum(|sent| sent.repeated()))
+    );
+    group
+        .proof(evidence, label, text)
+        .over(evidence, "damaged segments", damaged as f64, "segments")
+        .over(evidence, "segments looked at", checked as f64, "segments")
+}
+
+fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
+    let (sender, receiver) = (group.sender(), group.receiver());
+    let damaged = group.sum(|sent| sent.damaged);
+    let checked = group.sum(|sent| sent.checked);
+    let part = percent(share(damaged as f64, checked as f64));
+    group.finding(
+        evidence,
+        "corruption",
+        format!("{part} of the segments arrive damaged: their checksums are wrong"),
+        &format!(
+            "{} of those from {sender} damaged, {} spent on it",
+            count(damaged, "segment"),
+            time(group.us)
+        ),
+        vec![seen(evidence, group, "proof")],
+        vec![
+            advice(format!(
+                "cable, transceiver, port, card or memory between {sender} and {receiver}"
+            )),
+            advice("ethtool -K DEVICE rx off there: if it helps, the card's offload miscounts"),
+        ],
+    )
+}
+
+pub(super) fn words(packets: &Packets) -> String {
+    let damaged = packets.directions().map(|way| way.damaged).sum();
+    let checked = packets.directions().map(|way| way.checked).sum();
+    format!("damaged segments ({} of {} looked at)", number(damaged), number(checked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict;
+    use crate::fixtures::{found, healthy, spent, stream};
+
+    fn damaged(damaged: u64, checked: u64, repeated: u64) -> Evidence {
+        let mut evidence = healthy();
+        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        (sent.damaged, sent.checked, sent.repeated_fast) = (damaged, checked, repeated);
+        spent(sent, Part::Loss, 400_000);
+        evidence
+    }
+
+    fn rule(evidence: &Evidence) -> Verdict {
+        super::super::rule(evidence)
+    }
+
+    #[test]
+    fn fires_for_damaged_segments_and_no_loss_is_named() {
+        let evidence = damaged(10, 500, 10);
+        let finding = &found(rule(&evidence))[0];
+        let title = "2.0 % of the segments arrive damaged: their checksums are wrong";
+        assert_eq!(finding.title, title);
+        assert!(finding.evidence[0].text.contains("10 of 500 segments"), "{finding:?}");
+        let loss = crate::cause("packet-loss").unwrap().judge(&evidence);
+        assert!(matches!(loss, Verdict::RuledOut(_)));
+        // Most of it was lost elsewhere.
+        let loss = crate::cause("packet-loss").unwrap().judge(&damaged(10, 500, 100));
+        assert_eq!(found(loss).len(), 1);
+    }
+
+    #[test]
+    fn stays_quiet_for_few_for_offload_and_for_what_was_not_sent_again() {
+        for (one, all, again) in [(4, 500, 4), (400, 500, 400), (10, 500, 3), (10, 500, 100)] {
+            let verdict = rule(&damaged(one, all, again));
+            assert!(matches!(verdict, Verdict::RuledOut(_)), "{one} of {all}, {again}");
+        }
+    }
+
+    #[test]
+    fn counters_and_packets_are_one_finding() {
+        let mut evidence = damaged(10, 500, 10);
+        let counters = &mut evidence.counters.as_mut().unwrap().0;
+        counters.insert("TcpInCsumErrors".into(), model::Change::new(0, 10));
+        counters.insert("TcpInSegs".into(), model::Change::new(0, 1_000));
+        let found = found(rule(&evidence));
+        assert_eq!((found.len(), found[0].evidence.len()), (1, 2));
+        assert_eq!(found[0].evidence[1].label, "packets");
+    }
+}

@@ -1,0 +1,165 @@
+//! # delayed-ack-nagle
+//!
+//! ## What happens
+//!
+//! A program writes one message in two small pieces. The kernel sends the first
+//! and holds the second until the first is acknowledged: Nagle's algorithm, which
+//! keeps small segments few. The other end waits for more before it acknowledges,
+//! up to 40 ms (Linux, newer Windows), 100 ms (BSDs, macOS) or 200 ms (older
+//! Windows): the delayed acknowledgement. Each waits for the other.
+//!
+//! ## Evidence
+//!
+//! In the packets of the sender: a segment smaller than the segment size, then
+//! silence; a pure acknowledgement that comes later than the round trip by one of
+//! these delays; and at once after it the next small segment of the same end,
+//! with nothing from the other end in between.
+//!
+//! ## Threshold
+//!
+//! Delays of 30 to 60, 85 to 115 or 150 to 215 ms beyond the round trip; the held
+//! segment leaves within 2 ms of the acknowledgement (or a quarter of the round
+//! trip, where that is more). At least one in five of the small segments that were
+//! acknowledged so late held something back: somebody who types slowly gets
+//! delayed acknowledgements too, and only chance makes a key follow one at once.
+//! More than 5 ms from the sender (there and back), three and half of them.
+//!
+//! ## Looks like it, but is not
+//!
+//! - A delayed acknowledgement that nobody waits for: it costs nothing.
+//! - Nagle's algorithm alone: the held segment waits for one round trip.
+//! - A server that thinks for 40 ms: its answer comes without an acknowledgement
+//!   before it, or long after one.
+//!
+//! ## Check by hand
+//!
+//! ```sh
+//! # a small segment, 40 ms, a bare ACK, and the next small segment at once
+//! tshark -r FILE -Y 'tcp.len < 1000' -T fields -e frame.time_delta -e tcp.len
+//! ```
+//!
+//! ## Mend
+//!
+//! `TCP_NODELAY` at the sender (nginx: `tcp_nodelay on`), or one write in place of
+//! two. The receiver can be told to acknowledge at once: `ip route change ...
+//! quickack 1`. No sysctl turns Nagle's algorithm off.
+//!
+//! ## References
+//!
+//! - RFC 896 (Nagle), RFC 1122, section 4.2.3.2 (delayed acknowledgements)
+//! - tcp(7): `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`
+
+use model::{Evidence, Finding};
+
+use crate::Verdict;
+use crate::captured::{Group, Way, time, verdict};
+use crate::make::advice;
+use crate::words::{count, number, percent, share};
+
+/// One in so many of the late acknowledgements must have held something back.
+const ONE_IN: u64 = 5;
+/// The same where the sender is further from the place of capture than this, and how many at least.
+const ONE_IN_FAR: u64 = 2;
+const SEVERAL: u64 = 3;
+const NEAR_US: u64 = 5_000;
+
+pub(super) fn rule(evidence: &Evidence) -> Verdict {
+    verdict(evidence, hit, finding, |packets| {
+        let late = packets.directions().map(|direction| direction.acknowledged_late).sum();
+        format!("Nagle with delayed ACKs ({} released nothing)", number(late))
+    })
+}
+
+fn hit(way: Way<'_>) -> Option<u64> {
+    let sent = way.sent();
+    let waited = sent.delayed_ack;
+    // Far from the sender, what an acknowledgement released cannot be told so sharply.
+    let way_to_it =
+        if way.server_sends { way.stream.to_server_us } else { way.stream.to_client_us };
+    let far = way_to_it.is_some_and(|us| us > NEAR_US);
+    let (least, one_in) = if far { (SEVERAL, ONE_IN_FAR) } else { (1, ONE_IN) };
+    (waited.count >= least && waited.count.saturating_mul(one_in) >= sent.acknowledged_late)
+        .then_some(waited.total_us)
+}
+
+fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
+    let way = group.worst();
+    let longest = way.sent().delayed_ack;
+    let waits = group.sum(|sent| sent.delayed_ack.count);
+    let mean = group.us / waits.max(1);
+    let turns: u64 = group.ways.iter().map(|way| way.stream.turns).sum();
+    let sender = group.sender();
+    let what = format!(
+        "{} of {} each ({} of {})",
+        count(waits, "wait"),
+        time(mean),
+        percent(share(waits.min(turns) as f64, turns as f64)),
+        count(turns, "turn")
+    );
+    let proof = group.proof(
+        evidence,
+        "proof",
+        format!(
+            "packet {} (stream {}): held for {} and released by a\n\
+             delayed acknowledgement; {} of {} late acknowledgements held something",
+            number(longest.longest_ended_at),
+            way.stream.number,
+            time(longest.longest_us),
+            number(waits),
+            number(group.sum(|sent| sent.acknowledged_late).max(waits)),
+        ),
+    );
+    let mut finding = group.finding(
+        evidence,
+        "delayed-ack-nagle",
+        format!("Small writes wait {} for delayed acknowledgements", time(mean)),
+        &what,
+        vec![proof],
+        vec![
+            advice(format!("{sender}: TCP_NODELAY, or one write for each message")),
+            advice(format!("{}: ip route change ... quickack 1", group.receiver())),
+        ],
+    );
+    finding.subject.name = format!("{sender} (sender) · {}", finding.subject.name);
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Part, Source, Stalls};
+
+    use super::*;
+    use crate::fixtures::{found, healthy, lose, spent, stream};
+
+    fn waiting(count: u64, late: u64) -> Evidence {
+        let mut evidence = healthy();
+        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let total_us = count * 40_000;
+        spent(sent, Part::DelayedAck, total_us);
+        sent.delayed_ack = Stalls { count, total_us, longest_us: 40_100, longest_ended_at: 7 };
+        sent.acknowledged_late = late;
+        evidence
+    }
+
+    #[test]
+    fn fires_for_waits_and_names_the_sender() {
+        let finding = &found(rule(&waiting(5, 6)))[0];
+        assert_eq!(finding.title, "Small writes wait 40 ms for delayed acknowledgements");
+        assert!(finding.subject.name.starts_with("198.18.0.2:80 (sender)"), "{finding:?}");
+        assert!(finding.evidence[0].text.contains("packet 7 "));
+    }
+
+    #[test]
+    fn stays_quiet_when_late_acknowledgements_release_nothing() {
+        assert!(matches!(rule(&waiting(0, 40)), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&waiting(1, 40)), Verdict::RuledOut(_)), "chance");
+    }
+
+    #[test]
+    fn undecided_without_packets() {
+        let mut evidence = healthy();
+        lose(&mut evidence, Source::Packets);
+        let verdict = crate::cause("delayed-ack-nagle").unwrap().judge(&evidence);
+        assert!(matches!(verdict, Verdict::Undecided { .. }));
+    }
+}

@@ -1,0 +1,165 @@
+//! # initial-window-small
+//!
+//! ## What happens
+//!
+//! A new connection may send only so much before the first acknowledgement: ten
+//! segments on Linux, less on old systems and where a route or a middlebox says
+//! so. Short answers over a long path take a round trip for each doubling from
+//! there.
+//!
+//! ## Evidence
+//!
+//! In packets, from any place on the path: the first flight of a connection, in
+//! segments; how it grows from round trip to round trip, without a loss or a full
+//! window; and how many round trips ten segments would have saved.
+//!
+//! ## Threshold
+//!
+//! Fewer than nine segments, at least one round trip lost, one percent of the time
+//! in which somebody waited, and several connections of the service, or one that
+//! lost two round trips.
+//!
+//! ## Looks like it, but is not
+//!
+//! - An answer that fits into the first flight: nothing is lost.
+//! - An application that writes a little first: it does not double by round trips.
+//! - A lost SYN: Linux starts with one segment then, and is right.
+//! - short-connections: the window is the usual one, and each request pays for it.
+//!
+//! ## Check by hand
+//!
+//! ```sh
+//! ip route get ADDRESS   # initcwnd, at the sender
+//! ss -ti dst ADDRESS     # cwnd of new connections
+//! ```
+//!
+//! ## Mend
+//!
+//! At the sender: `ip route change ... initcwnd 10` or more for good paths; send
+//! fewer bytes; keep connections open.
+//!
+//! ## References
+//!
+//! - RFC 6928 (initial window of ten segments); RFC 5681, section 3.1
+//! - ip-route(8): `initcwnd`
+
+use model::{Evidence, Finding};
+
+use crate::Verdict;
+use crate::captured::{Group, Way, bytes, groups, time};
+use crate::make::{With as _, advice};
+use crate::words::{count, number, share};
+
+/// Segments of a first flight that is as large as most.
+const USUAL: u64 = 9;
+/// Share of the time in which somebody waited.
+const TIME: f64 = 0.01;
+/// Round trips that a single connection must have lost.
+const ROUNDS: u64 = 2;
+
+pub(super) fn rule(evidence: &Evidence) -> Verdict {
+    let Some(packets) = &evidence.packets else {
+        return Verdict::RuledOut("no packets".to_string());
+    };
+    let mut groups = groups(packets, small);
+    let saved =
+        |group: &Group<'_>| group.ways.iter().any(|way| way.sent().starts.first_saved >= ROUNDS);
+    groups.retain(|group| group.ways.len() > 1 || saved(group));
+    let findings = groups.iter().map(|group| finding(evidence, group)).collect();
+    Verdict::of(findings, || {
+        let flights = packets.directions().map(|way| way.starts.first_segments);
+        match flights.filter(|segments| *segments > 0).min() {
+            Some(least) => format!("first flights ({} at least)", count(least, "segment")),
+            None => "first flights".to_string(),
+        }
+    })
+}
+
+fn small(way: Way<'_>) -> Option<u64> {
+    let starts = way.sent().starts;
+    let cost = starts.first_saved * way.stream.round_trip_us()?;
+    let felt = share(cost as f64, way.stream.busy_us() as f64) >= TIME;
+    // After a SYN was lost one segment is right (RFC 6298, 5.7).
+    let late = way.stream.syns_repeated + way.stream.syn_acks_repeated > 0;
+    let few = (1..USUAL).contains(&starts.first_segments) && starts.first_saved > 0;
+    (few && felt && !late).then_some(cost)
+}
+
+fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
+    let way = group.worst();
+    let starts = way.sent().starts;
+    let trip = way.stream.round_trip_us().unwrap_or(0);
+    let text = format!(
+        "stream {}: {} in the first flight, {} in {} round trips of {}",
+        way.stream.number,
+        count(starts.first_segments, "segment"),
+        bytes(starts.first_bytes),
+        number(starts.first_rounds),
+        time(trip),
+    );
+    let proof = group
+        .proof(evidence, "proof", text)
+        .at_once("first flight", starts.first_segments as f64, "segments")
+        .at_once("round trips", starts.first_rounds as f64, "round trips");
+    let (sender, receiver) = (group.sender(), group.receiver());
+    let mut finding = group.finding(
+        evidence,
+        "initial-window-small",
+        format!("Connections begin with {}", count(starts.first_segments, "segment")),
+        &format!("{} more than with ten segments", time(group.us)),
+        vec![proof],
+        vec![advice(format!("at {sender}: ip route change {receiver} ... initcwnd 10"))],
+    );
+    finding.subject.name = format!("{sender} (sender) · {}", finding.subject.name);
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{SlowStarts, Source};
+
+    use super::*;
+    use crate::fixtures::{found, healthy, lose, stream};
+
+    fn begun(streams: usize, first_segments: u64, first_saved: u64) -> Evidence {
+        let mut evidence = healthy();
+        for _ in 0..streams {
+            let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+            sent.starts = SlowStarts {
+                transfers: 1,
+                first_flight: first_segments * 1448,
+                first_segments,
+                first_rounds: 4,
+                first_bytes: 42_000,
+                first_saved,
+                ..SlowStarts::default()
+            };
+        }
+        evidence
+    }
+
+    #[test]
+    fn fires_for_several_connections_or_a_slow_one() {
+        let finding = &found(rule(&begun(3, 3, 1)))[0];
+        assert_eq!(finding.title, "Connections begin with 3 segments");
+        assert!(finding.subject.name.starts_with("198.18.0.2:80 (sender)"), "{finding:?}");
+        assert_eq!(found(rule(&begun(1, 2, 2))).len(), 1);
+    }
+
+    #[test]
+    fn stays_quiet_for_the_usual_window_and_for_one_round_trip_of_one_connection() {
+        assert!(matches!(rule(&begun(3, 10, 0)), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&begun(1, 5, 1)), Verdict::RuledOut(_)));
+        let mut evidence = begun(3, 1, 3);
+        evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(|s| s.syns_repeated = 1);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "the SYN was lost");
+    }
+
+    #[test]
+    fn undecided_without_packets() {
+        let mut evidence = healthy();
+        lose(&mut evidence, Source::Packets);
+        let verdict = crate::cause("initial-window-small").unwrap().judge(&evidence);
+        assert!(matches!(verdict, Verdict::Undecided { .. }));
+    }
+}

@@ -1,0 +1,191 @@
+//! # middle-link-limited
+//!
+//! ## What happens
+//!
+//! A link between routers, neither that of the server nor that of one host, carries
+//! less than its users ask for. Who transfers gets a share of its rate; and whoever
+//! else's way leads through it waits in the queue before it, though he transfers
+//! nothing himself.
+//!
+//! ## Evidence
+//!
+//! An experiment (`netwhy ping --under-load URL HOST`): the server is pinged from
+//! several places, first idle, then while one of them downloads from it once and
+//! several times at once. Round trips rise for those behind the link, whoever of
+//! them downloads, and for nobody on its other side. The rate of the link is that
+//! of all downloads together while its queue is full: bytes received and the
+//! headers of full segments.
+//!
+//! ## Threshold
+//!
+//! A median round trip has risen by more than 2 ms, a quarter of the idle one and
+//! three times the spread of the idle ones (p90 less p50), of 20 pings and more. It
+//! rises where the downloads run and at one place more, and at one place it does
+//! not: without such a place the link may be the server's own.
+//!
+//! ## Looks like it, but is not
+//!
+//! - The own link of one host: others do not wait.
+//! - The link of the server, or the server itself: all wait.
+//! - A host that is busy: its own round trips rise, whoever transfers.
+//! - A policer (rate-policed): packets are dropped, none waits; round trips stay.
+//! - bufferbloat is the same queue, seen in a capture of one transfer, where
+//!   nothing tells whose link it stands before.
+//!
+//! ## Check by hand
+//!
+//! ```sh
+//! ping -i 0.2 SERVER                     # on an idle host, while others transfer
+//! ping -i 0.2 SERVER                     # on a host beyond the link, meanwhile
+//! netwhy trace --watch SERVER            # from which hop on round trips rise
+//! ```
+//!
+//! ## Mend
+//!
+//! At the routers of the link: a faster one, or queue management just below its
+//! rate (`tc qdisc replace dev DEV root cake bandwidth RATE`), so that the queue
+//! stands where it is shared fairly. At the senders: bbr, which keeps the queue
+//! short; a limit for bulk transfers (`SO_MAX_PACING_RATE`).
+//!
+//! ## References
+//!
+//! - RFC 7567 (queue management), RFC 8290 (FQ-CoDel)
+//! - Gettys, Nichols: Bufferbloat: dark buffers in the Internet (CACM 2012)
+
+use model::{
+    Evidence, Finding, Impact, ImpactUnit, LimitedLink, Severity, Source, SubjectKind, UnderLoad,
+};
+
+use crate::Verdict;
+use crate::captured::{rate, time};
+use crate::make::{With as _, advice, proof, subject};
+
+mod locate;
+
+pub use locate::locate;
+
+/// From this on an idle host waits longer than people take for at once, milliseconds.
+const CRITICAL_MS: f64 = 100.0;
+
+pub(super) fn rule(evidence: &Evidence) -> Verdict {
+    let undecided = |needs: String| Verdict::Undecided {
+        needs,
+        closes_with: Some("netwhy ping --under-load URL HOST --from PLACE ...".to_string()),
+    };
+    let measured = evidence.probes.as_ref().and_then(|probes| probes.under_load.as_ref());
+    let Some(measured) = measured else {
+        return undecided("pings under load".to_string());
+    };
+    let verdict = locate(measured);
+    match verdict.link {
+        LimitedLink::Middle => {
+            Verdict::Found(finding(evidence, measured, &verdict).into_iter().collect())
+        }
+        LimitedLink::None => Verdict::RuledOut("no round trip rose under load".to_string()),
+        LimitedLink::Own => Verdict::RuledOut("the link of one place alone is full".to_string()),
+        LimitedLink::Shared => undecided("a place on the other side of the link".to_string()),
+        LimitedLink::Unclear => {
+            let why = verdict.reasons.last().map(|why| why.trim_end_matches('.').to_lowercase());
+            undecided(why.unwrap_or_else(|| "pings from several places".to_string()))
+        }
+    }
+}
+
+fn finding(
+    evidence: &Evidence,
+    measured: &UnderLoad,
+    verdict: &model::LoadVerdict,
+) -> Option<Finding> {
+    let bits = verdict.wire_bits_per_s?;
+    let (idle, full, who) = locate::worst(measured, verdict)?;
+    let names = |all: &[usize]| {
+        let names: Vec<&str> =
+            all.iter().filter_map(|at| measured.places.get(*at)).map(String::as_str).collect();
+        names.join(", ")
+    };
+    let us = |ms: f64| (ms.max(0.0) * 1e3) as u64;
+    let proof = proof(Source::Probes, "proof", verdict.reasons.join("\n"))
+        .over(evidence, "rate of the link", bits, "bit/s")
+        .at_once("idle round trip", idle, "ms")
+        .at_once("round trip under load", full, "ms");
+    let rise = full - idle;
+    let rate = rate(bits);
+    Some(Finding {
+        cause: "middle-link-limited".to_string(),
+        title: format!("A link in the middle carries {rate} and is full"),
+        severity: if rise >= CRITICAL_MS { Severity::Critical } else { Severity::Warning },
+        subject: subject(
+            SubjectKind::Destination,
+            format!("the way to {} from {}", measured.target, names(&verdict.behind)),
+            None,
+            None,
+            Vec::new(),
+        ),
+        impact: Impact {
+            text: format!(
+                "a round trip from {who} to {} takes {} in place of {}\nwhile others download",
+                measured.target,
+                time(us(full)),
+                time(us(idle)),
+            ),
+            unit: ImpactUnit::SecondsLost,
+            amount: rise / 1e3,
+            share: None,
+        },
+        evidence: vec![proof],
+        checks: vec![format!(
+            "netwhy ping -i 200ms {}   # idle: behind the link, and before it",
+            measured.target
+        )],
+        remedies: vec![
+            advice(format!(
+                "at the link, between {} and {}: a faster one, or queue management just below \
+                 {rate} (cake, fq_codel)",
+                names(&verdict.before),
+                names(&verdict.behind)
+            )),
+            advice("at the senders: bbr, or pacing (SO_MAX_PACING_RATE)"),
+        ],
+        effects: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Probes;
+
+    use super::*;
+    use crate::fixtures::{found, healthy};
+
+    fn with(medians: [f64; 3]) -> Evidence {
+        let mut evidence = healthy();
+        let idle = (None, 0, [10.0, 10.0, 1.0]);
+        let under_load = Some(locate::fixture(&[idle, (Some(0), 4, medians)]));
+        evidence.probes = Some(Probes { under_load, ..Probes::default() });
+        evidence
+    }
+
+    #[test]
+    fn fires_for_places_that_wait_together_and_one_that_does_not() {
+        let finding = &found(rule(&with([104.0, 105.0, 1.0])))[0];
+        assert_eq!(finding.title, "A link in the middle carries 40.0 Mbit/s and is full");
+        assert!(finding.impact.text.starts_with("a round trip from inner to server takes 105 ms"));
+        assert!(finding.evidence[0].text.contains("outer: 1.0 ms idle"), "{finding:#?}");
+    }
+
+    #[test]
+    fn stays_quiet_when_none_waits_or_one_alone() {
+        for medians in [[10.0, 10.0, 1.0], [104.0, 10.0, 1.0]] {
+            assert!(matches!(rule(&with(medians)), Verdict::RuledOut(_)), "{medians:?}");
+        }
+    }
+
+    #[test]
+    fn undecided_when_all_wait_or_nobody_was_asked() {
+        assert!(matches!(rule(&with([104.0, 105.0, 95.0])), Verdict::Undecided { .. }));
+        assert!(matches!(rule(&healthy()), Verdict::Undecided { .. }));
+        // Who only watches a host is not told of it at all.
+        let report = crate::diagnose(&healthy());
+        assert!(report.undecided.is_empty());
+    }
+}

@@ -1,0 +1,199 @@
+//! Which link is limited, by pings under load. A queue stands before a limited link: whose way leads
+//! through it waits there while anybody fills it, and nobody else does.
+
+use model::{LimitedLink, LoadPhase, LoadVerdict, PingTimes, UnderLoad};
+
+use crate::captured::{rate, time};
+
+/// A round trip that rose by less has not risen: milliseconds, and a share of the idle one.
+const LEAST_MS: f64 = 2.0;
+const SHARE: f64 = 0.25;
+/// How many times the spread of idle round trips (p90 less p50) it must exceed too.
+const SPREADS: f64 = 3.0;
+/// Pings that tell something.
+const SAMPLES: u64 = 20;
+
+/// Judges an experiment: where the limited link is, and its rate. The verdict that it may hold already
+/// is not looked at.
+pub fn locate(measured: &UnderLoad) -> LoadVerdict {
+    let unclear = |why: &str| LoadVerdict {
+        link: LimitedLink::Unclear,
+        reasons: vec![why.to_string()],
+        ..LoadVerdict::default()
+    };
+    let phases = measured.phases.split_first();
+    let Some((idle, loads)) =
+        phases.filter(|(idle, loads)| idle.loaded.is_none() && !loads.is_empty())
+    else {
+        return unclear("Not measured to the end: no phase under load to compare.");
+    };
+    let places = measured.places.len();
+    let answered = |at| median(idle, at).is_some_and(|times| times.samples >= SAMPLES);
+    if !(0..places).all(answered) {
+        return unclear("Not every place got enough answers while nothing was downloaded.");
+    }
+    // The phase of each loading place with most downloads, if bytes came.
+    let mut most: Vec<&LoadPhase> = Vec::new();
+    for phase in loads.iter().filter(|phase| phase.wire_bits_per_s.is_some()) {
+        match most.iter_mut().find(|known| known.loaded == phase.loaded) {
+            Some(known) if known.transfers < phase.transfers => *known = phase,
+            Some(_) => {}
+            None => most.push(phase),
+        }
+    }
+    if most.is_empty() {
+        return unclear("Nothing could be downloaded.");
+    }
+    let risen = |phase: &LoadPhase| -> Vec<usize> {
+        (0..places).filter(|at| rose(idle, phase, *at)).collect()
+    };
+    // Downloads that raised a round trip found the limited link; others were held up elsewhere.
+    let sets = most.iter().map(|phase| (*phase, risen(phase)));
+    let widest = sets.filter(|(_, set)| !set.is_empty()).max_by_key(|(_, set)| set.len());
+    let Some((phase, behind)) = widest else {
+        let fastest = most.iter().filter_map(|phase| phase.wire_bits_per_s).fold(0.0, f64::max);
+        let why = format!("No round trip rose at {}: no queue was filled.", rate(fastest));
+        return LoadVerdict { reasons: vec![why], ..LoadVerdict::default() };
+    };
+    let before: Vec<usize> = (0..places).filter(|at| !behind.contains(at)).collect();
+    let itself = phase.loaded.is_some_and(|loaded| behind.contains(&loaded));
+    let link = match (itself && places > 1, before.is_empty(), behind.len()) {
+        (false, ..) => LimitedLink::Unclear,
+        (true, true, _) => LimitedLink::Shared,
+        (true, false, 1) => LimitedLink::Own,
+        (true, false, _) => LimitedLink::Middle,
+    };
+    let mut reasons: Vec<String> =
+        (0..places).map(|at| reason(measured, idle, phase, at, behind.contains(&at))).collect();
+    if places == 1 {
+        let why = "One place alone cannot tell whose link it is: name others with --from.";
+        reasons.push(why.to_string());
+    } else if link == LimitedLink::Unclear {
+        let why = "The place that downloads does not wait itself: a queue elsewhere.";
+        reasons.push(why.to_string());
+    }
+    let wire_bits_per_s = phase.wire_bits_per_s;
+    LoadVerdict { link, wire_bits_per_s, behind, before, reasons }
+}
+
+/// What one place shows.
+fn reason(
+    measured: &UnderLoad,
+    idle: &LoadPhase,
+    phase: &LoadPhase,
+    at: usize,
+    behind: bool,
+) -> String {
+    let name = |at: usize| measured.places.get(at).map_or("?", String::as_str);
+    let words = |phase: &LoadPhase| {
+        median(phase, at).map_or("*".to_string(), |times| time((times.p50_ms * 1e3) as u64))
+    };
+    let (who, before, now) = (name(at), words(idle), words(phase));
+    if !behind {
+        return format!("{who}: {before} idle, {now} meanwhile: not through that link");
+    }
+    let one = measured
+        .phases
+        .iter()
+        .find(|other| other.loaded == phase.loaded && other.transfers == 1 && phase.transfers > 1);
+    let one = one.map(|one| format!(", {} with 1 download", words(one))).unwrap_or_default();
+    let loaded = phase.loaded.unwrap_or(at);
+    let whose =
+        if loaded == at { "of its own".to_string() } else { format!("of {}", name(loaded)) };
+    format!("{who}: {before} idle{one}, {now} with {} {whose}", phase.transfers)
+}
+
+/// Of the places behind the link, the one whose idle round trip rose most, others than the one that
+/// downloads first: idle and full, milliseconds, and its name.
+pub(super) fn worst<'a>(
+    measured: &'a UnderLoad,
+    verdict: &LoadVerdict,
+) -> Option<(f64, f64, &'a str)> {
+    let (idle, loads) = measured.phases.split_first()?;
+    let of = |at: usize| {
+        let idle = median(idle, at)?.p50_ms;
+        let others = loads.iter().filter(|phase| phase.loaded != Some(at));
+        let full = others.filter_map(|phase| median(phase, at)).map(|times| times.p50_ms);
+        let full = full.fold(f64::NAN, f64::max);
+        Some((idle, full, measured.places.get(at)?.as_str()))
+    };
+    let all =
+        verdict.behind.iter().filter_map(|at| of(*at)).filter(|(_, full, _)| full.is_finite());
+    all.max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))
+}
+
+fn median(phase: &LoadPhase, at: usize) -> Option<PingTimes> {
+    phase.pings.get(at).copied().flatten()
+}
+
+/// Whether the round trip of a place is longer in a phase. A place whose answers no longer come is not
+/// held to have waited.
+fn rose(idle: &LoadPhase, phase: &LoadPhase, at: usize) -> bool {
+    let (Some(idle), Some(now)) = (median(idle, at), median(phase, at)) else { return false };
+    let spread = (idle.p90_ms - idle.p50_ms) * SPREADS;
+    let least = LEAST_MS.max(idle.p50_ms * SHARE).max(spread);
+    now.samples >= SAMPLES && now.p50_ms - idle.p50_ms > least
+}
+
+/// Phases for tests: where downloads run, how many, and medians of three places.
+#[cfg(test)]
+pub(super) fn fixture(phases: &[(Option<usize>, u32, [f64; 3])]) -> UnderLoad {
+    let ping = |ms: &f64| {
+        Some(PingTimes { samples: 100, p50_ms: *ms, p90_ms: *ms, ..PingTimes::default() })
+    };
+    let phases = phases.iter().map(|(loaded, transfers, medians)| LoadPhase {
+        loaded: *loaded,
+        transfers: *transfers,
+        wire_bits_per_s: loaded.map(|_| 40e6),
+        pings: medians.iter().map(ping).collect(),
+        lost: vec![0.0; 3],
+        ..LoadPhase::default()
+    });
+    UnderLoad {
+        target: "server".to_string(),
+        places: ["loader", "inner", "outer"].map(str::to_string).to_vec(),
+        phases: phases.collect(),
+        ..UnderLoad::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_that_wait_together_share_the_link() {
+        let idle = (None, 0, [10.0, 10.0, 1.0]);
+        for (medians, link) in [
+            ([90.0, 92.0, 1.0], LimitedLink::Middle),
+            ([90.0, 92.0, 80.0], LimitedLink::Shared),
+            ([90.0, 10.5, 1.0], LimitedLink::Own),
+            ([10.0, 11.0, 1.0], LimitedLink::None),
+            ([10.0, 50.0, 1.0], LimitedLink::Unclear),
+        ] {
+            let one = (Some(0), 1, [60.0, 60.0, 1.0]);
+            let found = locate(&fixture(&[idle, one, (Some(0), 4, medians)]));
+            assert_eq!(found.link, link, "{medians:?}: {found:?}");
+            let rate = (link != LimitedLink::None).then_some(40e6);
+            assert_eq!(found.wire_bits_per_s, rate);
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_judged() {
+        assert_eq!(locate(&UnderLoad::default()).link, LimitedLink::Unclear);
+        assert_eq!(locate(&fixture(&[(None, 0, [1.0; 3])])).link, LimitedLink::Unclear);
+        let mut silent = fixture(&[(None, 0, [1.0; 3]), (Some(0), 1, [9.0; 3])]);
+        silent.phases[0].pings[1] = None;
+        assert_eq!(locate(&silent).link, LimitedLink::Unclear);
+    }
+
+    #[test]
+    fn one_place_alone_does_not_tell() {
+        let mut alone = fixture(&[(None, 0, [10.0; 3]), (Some(0), 4, [90.0; 3])]);
+        alone.places.truncate(1);
+        let found = locate(&alone);
+        assert_eq!(found.link, LimitedLink::Unclear);
+        assert!(found.reasons.last().is_some_and(|why| why.contains("--from")));
+    }
+}

@@ -1,0 +1,238 @@
+//! # options-stripped
+//!
+//! ## What happens
+//!
+//! What a connection may do is agreed in its first two packets: how large windows
+//! may be, whether a receiver tells what it has behind a gap (SACK), time stamps. A
+//! firewall or balancer on the way that takes these options out, or writes others,
+//! makes both ends believe that the other cannot do it: windows end at 64 KiB, and
+//! after a loss one segment is repaired each round trip.
+//!
+//! ## Evidence
+//!
+//! Two captures of the same connections, one at each end: the options of each SYN
+//! and its answer as they left and as they arrived.
+//!
+//! ## Threshold
+//!
+//! One connection of which a SYN left with the option and arrived without it, or
+//! with another window scale: no device changes these by accident.
+//!
+//! ## Looks like it, but is not
+//!
+//! - window-scaling-off, or SACK off, at an end itself: its SYN leaves without it.
+//! - A smaller MSS that arrives: a tunnel or a gateway that clamps it, as it
+//!   should.
+//! - A proxy, which makes connections of its own: nothing is in both captures.
+//!
+//! ## Check by hand
+//!
+//! ```sh
+//! # at both ends: what is there in one and not in the other
+//! tshark -r FILE -Y tcp.flags.syn==1 -T fields -e ip.src -e tcp.options.mss_val \
+//!   -e tcp.options.wscale.shift -e tcp.options.sack_perm
+//! ```
+//!
+//! ## Mend
+//!
+//! At the device: no rule that removes TCP options (`TCPOPTSTRIP` of iptables,
+//! `reset tcp option` of nft, the TCP normalisation of firewalls). Nothing that an
+//! end can set brings them back.
+//!
+//! ## References
+//!
+//! - RFC 7323 (window scale, time stamps), RFC 2018 (SACK)
+//! - Honda et al.: Is it still possible to extend TCP? (IMC 2011)
+
+use model::{
+    ChangedField, Evidence, Finding, Impact, ImpactUnit, Path, PathChange, Severity, Side, Source,
+    SubjectKind,
+};
+
+use crate::Verdict;
+use crate::captured::quoted;
+use crate::make::{With as _, advice, proof, subject};
+use crate::words::{count, number};
+
+pub(super) fn rule(evidence: &Evidence) -> Verdict {
+    let Some(path) = &evidence.path else {
+        return Verdict::RuledOut("no captures of both ends".to_string());
+    };
+    let stripped: Vec<&PathChange> = path.changes.iter().filter(|one| costs(one)).collect();
+    if stripped.is_empty() {
+        let text = format!("options of SYNs ({} unchanged)", streams(path.streams_in_both));
+        return Verdict::RuledOut(text);
+    }
+    Verdict::Found(vec![finding(path, &stripped)])
+}
+
+/// Whether a change takes something from a connection.
+fn costs(change: &PathChange) -> bool {
+    match change.field {
+        ChangedField::WindowScale => change.before.is_some(),
+        ChangedField::SelectiveAcknowledgements
+        | ChangedField::TimeStamps
+        | ChangedField::SegmentSize => change.before.is_some() && change.after.is_none(),
+        ChangedField::OtherOptions | ChangedField::Window => false,
+    }
+}
+
+fn option(field: ChangedField) -> &'static str {
+    match field {
+        ChangedField::WindowScale => "window scale",
+        ChangedField::SelectiveAcknowledgements => "SACK",
+        ChangedField::TimeStamps => "time stamps",
+        _ => "MSS",
+    }
+}
+
+fn streams(all: u64) -> String {
+    count(all, "stream")
+}
+
+fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
+    let mut options: Vec<&str> = Vec::new();
+    for change in stripped {
+        if !options.contains(&option(change.field)) {
+            options.push(option(change.field));
+        }
+    }
+    let hit = stripped.iter().map(|change| change.streams).max().unwrap_or(0);
+    // Time stamps make round trips known better, no more.
+    let felt = stripped.iter().any(|change| change.field != ChangedField::TimeStamps);
+    let proofs = stripped.iter().map(|change| {
+        let [from, to] = match change.left_at {
+            Side::Client => ["client", "server"],
+            Side::Server => ["server", "client"],
+        };
+        let [client, server] = change.packets;
+        let value = |value: Option<u64>| match (change.field, value) {
+            (_, None) => "without it".to_string(),
+            (ChangedField::WindowScale | ChangedField::SegmentSize, Some(value)) => {
+                format!("with {value}")
+            }
+            _ => "with it".to_string(),
+        };
+        let text = format!(
+            "{} left at the {from} {}, arrived at the\n{to} {}: {} (packet {} at the client, {} at \
+             the server)",
+            change.field.words(),
+            value(change.before),
+            value(change.after),
+            streams(change.streams),
+            number(client),
+            number(server)
+        );
+        proof(Source::Path, "proof", text).at_once("streams", change.streams as f64, "streams")
+    });
+    let [a, b] = path.captures.each_ref().map(|capture| capture.from.as_str());
+    let server = path.services.first().map(|service| service.servers[0]);
+    let alone = server.filter(|_| path.services.len() == 1);
+    let to = alone.map_or("the server".to_string(), |server| server.to_string());
+    Finding {
+        cause: "options-stripped".to_string(),
+        title: format!("A device on the way takes {} out of SYNs", list(&options)),
+        severity: if felt { Severity::Warning } else { Severity::Info },
+        subject: subject(
+            SubjectKind::Connection,
+            format!("between the captures of the client and of {to}"),
+            alone,
+            None,
+            Vec::new(),
+        ),
+        impact: Impact {
+            text: format!(
+                "{} of {} in both captures opened without {}",
+                number(hit),
+                streams(path.streams_in_both),
+                list(&options)
+            ),
+            unit: ImpactUnit::ConnectionsDegraded,
+            amount: hit as f64,
+            share: Some(crate::words::share(hit as f64, path.streams_in_both as f64).min(1.0)),
+        },
+        evidence: proofs.collect(),
+        checks: [a, b]
+            .map(|file| format!("tshark -r {} -Y tcp.flags.syn==1 -V", quoted(file)))
+            .to_vec(),
+        remedies: vec![advice(
+            "at the device between both: no TCPOPTSTRIP, no normalisation of TCP options",
+        )],
+        effects: Vec::new(),
+    }
+}
+
+/// `a, b and c`.
+fn list(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => (*one).to_string(),
+        [some @ .., last] => format!("{} and {last}", some.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{PathCapture, PathClock, PathWay};
+
+    use super::*;
+    use crate::fixtures::found;
+
+    fn changed(field: ChangedField, before: Option<u64>, after: Option<u64>) -> Evidence {
+        let capture = |name: &str| PathCapture {
+            from: name.to_string(),
+            packets: 100,
+            streams: 4,
+            first_unix_us: 0,
+            span_us: 1_000_000,
+        };
+        let change =
+            PathChange { field, left_at: Side::Client, before, after, packets: [1, 2], streams: 3 };
+        let path = Path {
+            captures: [capture("a.pcap"), capture("b.pcap")],
+            streams_in_both: 4,
+            streams_rewritten: 0,
+            streams_not_followed: 0,
+            streams_opened_at_server: 0,
+            syns_never_arrived: [0, 0],
+            clock: PathClock::default(),
+            to_server: PathWay::default(),
+            to_client: PathWay::default(),
+            changes: vec![change],
+            services: Vec::new(),
+            worst: Vec::new(),
+        };
+        Evidence { path: Some(path), ..Evidence::default() }
+    }
+
+    #[test]
+    fn fires_for_an_option_that_does_not_arrive() {
+        let finding = &found(rule(&changed(ChangedField::WindowScale, Some(7), None)))[0];
+        assert_eq!(finding.title, "A device on the way takes window scale out of SYNs");
+        assert!(finding.evidence[0].text.contains("with 7, arrived"), "{finding:?}");
+        assert_eq!((finding.impact.amount, finding.impact.share), (3.0, Some(0.75)));
+        let other = rule(&changed(ChangedField::WindowScale, Some(7), Some(0)));
+        assert_eq!(found(other).len(), 1, "it is another one");
+        let stamps = &found(rule(&changed(ChangedField::TimeStamps, Some(1), None)))[0];
+        assert_eq!(stamps.severity, Severity::Info);
+    }
+
+    #[test]
+    fn stays_quiet_for_clamps_and_for_what_is_added() {
+        for (field, before, after) in [
+            (ChangedField::SegmentSize, Some(1460), Some(1380)),
+            (ChangedField::SelectiveAcknowledgements, None, Some(1)),
+            (ChangedField::OtherOptions, Some(34), None),
+            (ChangedField::Window, Some(100), Some(90)),
+        ] {
+            let verdict = rule(&changed(field, before, after));
+            assert!(matches!(verdict, Verdict::RuledOut(_)), "{field:?}");
+        }
+    }
+
+    #[test]
+    fn undecided_without_both_captures() {
+        let verdict = crate::cause("options-stripped").unwrap().judge(&crate::fixtures::healthy());
+        assert!(matches!(verdict, Verdict::Undecided { .. }));
+    }
+}

@@ -1,0 +1,170 @@
+//! # path-mtu-blackhole
+//!
+//! ## What happens
+//!
+//! Somewhere on the path packets above a size vanish, and no ICMP message says so:
+//! a tunnel whose headers are not counted, a firewall that drops all ICMP.
+//! Handshakes and requests pass, the first full-size segment of an answer never
+//! does: it is sent again and again, each time after twice the time.
+//!
+//! ## Evidence
+//!
+//! In packets near the sender: the same segment of full size is sent again after
+//! timeouts, no segment of that size was ever acknowledged, and the other end is
+//! alive: it opened the connection and its own data was acknowledged. Or: the
+//! segment was cut smaller (`tcp_mtu_probing`), and that arrived.
+//!
+//! ## Threshold
+//!
+//! Two timeouts for one segment of full size, in several connections of the
+//! service, or in one that cut it smaller; none of that size acknowledged in it.
+//!
+//! ## Looks like it, but is not
+//!
+//! - packet-loss: segments of full size are lost, and others of them arrive.
+//! - A path that is down: small segments vanish too, the other end repeats its own.
+//! - receiver-stalled: the window is closed, what is sent again are probes.
+//!
+//! Behind the hole nothing can be seen of it: full-size segments do not get there.
+//!
+//! ## Check by hand
+//!
+//! ```sh
+//! ping -M do -s 1472 ADDRESS    # and smaller, until it answers
+//! tracepath ADDRESS
+//! ```
+//!
+//! ## Mend
+//!
+//! At the sender: `net.ipv4.tcp_mtu_probing=1` (new connections find the size). On
+//! the router: clamp the segment size (`nft ... tcp option maxseg size set rt
+//! mtu`), and let ICMP «fragmentation needed» pass.
+//!
+//! ## References
+//!
+//! - RFC 2923 (problems with path MTU discovery), RFC 4821 (packetization layer)
+//! - Linux: `tcp_mtu_probing`, `tcp_base_mss`
+
+use model::{Evidence, Finding, Reach};
+
+use crate::Verdict;
+use crate::captured::{Group, Way, groups, time};
+use crate::make::{With as _, advice, there};
+use crate::words::{count, number};
+
+/// Timeouts of one segment.
+const TIMEOUTS: u32 = 2;
+/// Connections that show it, where none cut its segments.
+const SEVERAL: usize = 2;
+/// Data that a segment of full size has at least, bytes.
+const FULL: u32 = 1_000;
+
+pub(super) fn rule(evidence: &Evidence) -> Verdict {
+    let Some(packets) = &evidence.packets else {
+        return Verdict::RuledOut("no packets".to_string());
+    };
+    let mut groups = groups(packets, hit);
+    groups.retain(|group| group.ways.len() >= SEVERAL || group.sum(|sent| sent.cut_smaller) > 0);
+    let findings = groups.iter().map(|group| finding(evidence, group)).collect();
+    Verdict::of(findings, || {
+        let arrived = packets.directions().filter(|way| way.full_size_arrived == Some(true));
+        format!("path MTU (full-size segments arrived {} ways)", number(arrived.count() as u64))
+    })
+}
+
+fn hit(way: Way<'_>) -> Option<u64> {
+    let (sent, back) = (way.sent(), way.back());
+    let again = sent.most_timeouts >= TIMEOUTS && sent.most_timeouts_bytes >= FULL;
+    let never = sent.full_size_arrived == Some(false)
+        || (sent.cut_smaller > 0 && sent.full_size_arrived.is_none());
+    // What it sends arrives here, and it hears what is small.
+    let alive = way.stream.handshake_us.is_some() && back.repeated() == 0 && back.new_bytes > 0;
+    (again && never && alive)
+        .then(|| sent.us(model::Part::Loss) + sent.us(model::Part::Unexplained))
+}
+
+fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
+    let way = group.worst();
+    let sent = way.sent();
+    let size = sent.most_timeouts_bytes;
+    let cut = group.sum(|sent| sent.cut_smaller);
+    let mut text = format!(
+        "stream {}: a segment of {} was sent again {} after a\ntimeout; none of that size was \
+         ever acknowledged, small ones were",
+        way.stream.number,
+        count(size.into(), "byte"),
+        count(sent.most_timeouts.into(), "time"),
+    );
+    if cut > 0 {
+        text.push_str(";\ncut smaller, it arrived");
+    }
+    let proof = group
+        .proof(evidence, "proof", text)
+        .over(evidence, "timeouts of one segment", f64::from(sent.most_timeouts), "timeouts")
+        .at_once("size", f64::from(size), "bytes");
+    let (sender, receiver) = (group.sender(), group.receiver());
+    group.finding(
+        evidence,
+        "path-mtu-blackhole",
+        format!("Packets of full size vanish on the way, {} lost", time(group.us)),
+        &format!("{} from {sender} never arrive", count(u64::from(size), "byte")),
+        vec![proof],
+        vec![
+            advice(format!("on the way from {sender} to {receiver}: clamp the segment size")),
+            there(
+                format!("at {sender}: sysctl -w net.ipv4.tcp_mtu_probing=1"),
+                Reach::NewConnections,
+            ),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Part, Source};
+
+    use super::*;
+    use crate::fixtures::{found, healthy, lose, spent, stream};
+
+    fn swallowed(streams: u16) -> Evidence {
+        let mut evidence = healthy();
+        for _ in 0..streams {
+            let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+            let sent = &mut stream.from_server;
+            (sent.most_timeouts, sent.most_timeouts_bytes) = (3, 1448);
+            sent.full_size_arrived = Some(false);
+            spent(sent, Part::Loss, 1_500_000);
+        }
+        evidence
+    }
+
+    #[test]
+    fn fires_for_several_connections_or_one_that_cut_its_segments() {
+        let finding = &found(rule(&swallowed(2)))[0];
+        assert_eq!(finding.title, "Packets of full size vanish on the way, 3.0 s lost");
+        assert!(matches!(rule(&swallowed(1)), Verdict::RuledOut(_)));
+        let mut evidence = swallowed(1);
+        evidence.packets.as_mut().unwrap().worst[0].from_server.cut_smaller = 1;
+        assert_eq!(found(rule(&evidence)).len(), 1);
+    }
+
+    #[test]
+    fn stays_quiet_when_one_arrived_or_the_other_end_is_not_heard() {
+        let change = |change: fn(&mut model::CapturedStream)| {
+            let mut evidence = swallowed(3);
+            evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(change);
+            matches!(rule(&evidence), Verdict::RuledOut(_))
+        };
+        assert!(change(|stream| stream.from_server.full_size_arrived = Some(true)));
+        assert!(change(|stream| stream.from_client.repeated_timeout = 2));
+        assert!(change(|stream| stream.from_server.most_timeouts_bytes = 200));
+    }
+
+    #[test]
+    fn undecided_without_packets() {
+        let mut evidence = healthy();
+        lose(&mut evidence, Source::Packets);
+        let verdict = crate::cause("path-mtu-blackhole").unwrap().judge(&evidence);
+        assert!(matches!(verdict, Verdict::Undecided { .. }));
+    }
+}

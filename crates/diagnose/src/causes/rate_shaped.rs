@@ -1,0 +1,138 @@
+//! # rate-shaped
+//!
+//! ## What happens
+//!
+//! A token bucket with a queue: a burst passes at full speed, then its credit is
+//! used up, and what is above its rate waits. Clouds do so with their instances,
+//! providers with their lines. Throughput falls to a third or less at one moment,
+//! and the round trip, which was short, is that of a full queue from then on.
+//!
+//! ## Evidence
+//!
+//! In packets, from both ends of the path: the rate of a bulk transfer over time
+//! and its round trip. At one step the rate falls and stays even after it, and the
+//! round trip grows: the rate is the bucket's, the bytes above it before the step
+//! are its burst.
+//!
+//! ## Threshold
+//!
+//! The rate falls to a third or less and deviates by a fifth at most after that;
+//! the median round trip is five times as long and 20 ms longer; three stretches
+//! before the step, eight after it, of 20 ms and more each.
+//!
+//! ## Looks like it, but is not
+//!
+//! - bufferbloat: the link was always the limit, its queue was there from the
+//!   beginning.
+//! - rate-policed: what is above the rate is dropped, nobody waits.
+//! - Other transfers begin on the same link: the rate is not even.
+//!
+//! ## Check by hand
+//!
+//! ```sh
+//! tshark -r FILE -q -z io,stat,0.1,tcp
+//! ethtool -S DEVICE | grep allowance_exceeded   # ENA, in a cloud
+//! ```
+//!
+//! ## Mend
+//!
+//! No setting here gives more than is paid for: a larger instance or line; or pace
+//! below the rate (`tc qdisc ... fq maxrate`, bbr), so that nobody waits in the
+//! queue, and the credit comes back.
+//!
+//! ## References
+//!
+//! - tc-tbf(8): rate, burst, latency
+//! - Flach et al.: An Internet-wide analysis of traffic policing (SIGCOMM 2016)
+
+use model::{Evidence, Finding};
+
+use crate::Verdict;
+use crate::captured::{Group, Way, bytes, rate, time, verdict};
+use crate::make::{With as _, advice};
+use crate::words::share;
+
+pub(super) fn rule(evidence: &Evidence) -> Verdict {
+    verdict(evidence, hit, finding, |_| "shapers".to_string())
+}
+
+fn hit(way: Way<'_>) -> Option<u64> {
+    let shaped = way.sent().shaped?;
+    // As much would have passed in a part of the time.
+    let kept = share(shaped.rate_bps as f64, shaped.before_bps as f64).min(1.0);
+    Some((shaped.lasted_us as f64 * (1.0 - kept)) as u64)
+}
+
+fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
+    let way = group.worst();
+    let shaped = way.sent().shaped.unwrap_or_default();
+    let (before, after) = (rate(shaped.before_bps as f64), rate(shaped.rate_bps as f64));
+    let text = format!(
+        "stream {}: {before} for {} and {}, then an even {after};\nits round trip steps from {} to \
+         {}",
+        way.stream.number,
+        time(shaped.after_us),
+        bytes(shaped.burst_bytes),
+        time(shaped.trip_before_us),
+        time(shaped.trip_after_us),
+    );
+    let proof = group
+        .proof(evidence, "proof", text)
+        .over(evidence, "rate", shaped.rate_bps as f64, "bit/s")
+        .over(evidence, "rate before", shaped.before_bps as f64, "bit/s")
+        .at_once("burst", shaped.burst_bytes as f64, "bytes");
+    let (sender, receiver) = (group.sender(), group.receiver());
+    group.finding(
+        evidence,
+        "rate-shaped",
+        format!("A shaper on the way holds transfers to {after} after a burst"),
+        &format!("{before} until {} had passed, {after} from then on", bytes(shaped.burst_bytes)),
+        vec![proof],
+        vec![
+            advice(format!("a larger instance or line between {sender} and {receiver}")),
+            advice(format!("{sender}: pace below {after} (bbr, fq maxrate): no queue, no waiting")),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{ShapedRate, Source};
+
+    use super::*;
+    use crate::fixtures::{found, healthy, lose, stream};
+
+    #[test]
+    fn fires_for_a_step_of_the_rate() {
+        let mut evidence = healthy();
+        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        sent.shaped = Some(ShapedRate {
+            before_bps: 200_000_000,
+            rate_bps: 40_000_000,
+            burst_bytes: 35 << 20,
+            trip_before_us: 900,
+            trip_after_us: 61_000,
+            after_us: 1_800_000,
+            lasted_us: 4_000_000,
+        });
+        let finding = &found(rule(&evidence))[0];
+        let title = "A shaper on the way holds transfers to 40.0 Mbit/s after a burst";
+        assert_eq!((&finding.title[..], finding.impact.amount), (title, 3.2));
+        assert!(finding.evidence[0].text.contains("from 900 µs to 61 ms"), "{finding:?}");
+    }
+
+    #[test]
+    fn stays_quiet_without_a_step() {
+        let mut evidence = healthy();
+        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn undecided_without_packets() {
+        let mut evidence = healthy();
+        lose(&mut evidence, Source::Packets);
+        let verdict = crate::cause("rate-shaped").unwrap().judge(&evidence);
+        assert!(matches!(verdict, Verdict::Undecided { .. }));
+    }
+}

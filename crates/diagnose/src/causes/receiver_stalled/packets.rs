@@ -1,0 +1,146 @@
+//! A reader that does not read, as packets show it.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+
+use model::{Evidence, Finding, Packets, Part};
+
+use crate::captured::{Group, Way, bytes, groups, time};
+use crate::make::advice;
+use crate::words::{count, number};
+
+/// A window that is closed for less than this, or a round trip, costs nothing: its update is on the
+/// way.
+const AT_ONCE_US: u64 = 1_000;
+/// Up to here a reader may merely come late, on a busy CPU, unless its sender had to probe. Where the
+/// host is watched, too, its sockets tell of one that stops.
+const BUSY_US: u64 = 200_000;
+/// Of the time in which somebody waited: from here it was more than now and then.
+const OFTEN: f64 = 0.05;
+
+/// `known` are the ends of streams, in both orders, of which sockets have told.
+pub(super) fn findings(
+    evidence: &Evidence,
+    packets: &Packets,
+    known: &HashSet<(SocketAddr, SocketAddr)>,
+) -> Vec<Finding> {
+    let fresh = |way: &Way<'_>| !known.contains(&(way.stream.client, way.stream.server));
+    let watched = evidence.sockets.is_some();
+    let groups = groups(packets, |way| Some(way).filter(fresh).and_then(|way| hit(way, watched)));
+    groups.iter().map(|group| finding(evidence, group)).collect()
+}
+
+fn hit(way: Way<'_>, watched: bool) -> Option<u64> {
+    let closed = way.sent().closed_window;
+    let lost_us = way.sent().us(Part::ReceiverStalled);
+    let probed = way.sent().window_probes > 0;
+    // A small window alone is not closed: nothing less than a segment is worth sending.
+    let told = way.back().zero_windows > 0 || probed;
+    let often = lost_us as f64 >= OFTEN * way.stream.busy_us() as f64;
+    let least_us = if !watched && (probed || often) { AT_ONCE_US } else { BUSY_US };
+    let longest = closed.longest_us.max(lost_us / closed.count.max(1));
+    let way_there = way.stream.round_trip_us().unwrap_or(0);
+    (closed.count > 0 && told && longest >= least_us.max(way_there)).then_some(lost_us)
+}
+
+fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
+    let way = group.worst();
+    let closed = way.sent().closed_window;
+    let receiver = group.receiver();
+    let times = group.sum(|sent| sent.closed_window.count);
+    let ended = match closed.longest_ended_at {
+        0 => "to the end of the stream".to_string(),
+        packet => format!("to packet {}", number(packet)),
+    };
+    let proof = group.proof(
+        evidence,
+        "proof",
+        format!(
+            "stream {}: window closed {}, for {} at most ({ended});\n\
+             {} of it; it had offered {}",
+            way.stream.number,
+            count(closed.count, "time"),
+            time(closed.longest_us),
+            count(way.sent().window_probes, "probe"),
+            bytes(u64::from(way.back().largest_window)),
+        ),
+    );
+    let mut finding = group.finding(
+        evidence,
+        "receiver-stalled",
+        title(&receiver),
+        &format!("the window was closed {}, {} in all", count(times, "time"), time(group.us)),
+        vec![proof],
+        vec![
+            advice(format!("run netwhy on {receiver}: which process does not read, and why")),
+            advice("a larger receive buffer (tcp_rmem) only puts it off"),
+        ],
+    );
+    finding.subject.name = format!("{receiver} (reader) · {}", finding.subject.name);
+    finding
+}
+
+fn title(receiver: &str) -> String {
+    let title = format!("{receiver} stops reading what it is sent");
+    if title.chars().count() <= 72 { title } else { "The reader stops reading".to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Evidence, Part, Stalls};
+
+    use crate::fixtures::{found, healthy, spent, stream};
+
+    use super::super::rule;
+    use crate::Verdict;
+
+    fn closed(us: u64) -> Evidence {
+        let mut evidence = healthy();
+        let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let sent = &mut stream.from_server;
+        spent(sent, Part::ReceiverStalled, us);
+        let longest = Stalls { count: 1, total_us: us, longest_us: us, longest_ended_at: 9 };
+        sent.closed_window = longest;
+        stream.from_client.zero_windows = 1;
+        evidence
+    }
+
+    #[test]
+    fn fires_for_a_closed_window_and_names_the_reader() {
+        let finding = &found(rule(&closed(2_000_000)))[0];
+        assert_eq!(finding.title, "198.18.0.1:4000 stops reading what it is sent");
+        assert!(finding.subject.name.starts_with("198.18.0.1:4000 (reader)"));
+    }
+
+    #[test]
+    fn stays_quiet_while_the_update_is_on_its_way() {
+        assert!(matches!(rule(&closed(15_000)), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn a_watched_host_may_be_busy_for_a_moment() {
+        let mut evidence = closed(100_000);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        evidence.sockets = None;
+        assert_eq!(found(rule(&evidence)).len(), 1, "a capture has no other witness");
+    }
+
+    #[test]
+    fn a_reader_that_comes_late_now_and_then_has_not_stopped() {
+        let mut evidence = closed(50_000);
+        evidence.sockets = None;
+        let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+        spent(sent, Part::Network, 3_000_000);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+        sent.window_probes = 1;
+        assert_eq!(found(rule(&evidence)).len(), 1, "its sender had to ask");
+    }
+
+    #[test]
+    fn stays_quiet_for_a_small_window_that_is_not_closed() {
+        let mut evidence = closed(2_000_000);
+        evidence.packets.as_mut().unwrap().worst[0].from_client.zero_windows = 0;
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+}

@@ -1,0 +1,178 @@
+//! # server-think-time
+//!
+//! ## What happens
+//!
+//! The request has arrived and the server takes its time before it begins to
+//! answer. The network does nothing meanwhile, and no setting of it helps.
+//!
+//! ## Evidence
+//!
+//! In packets: the time from the last byte of a request to the first byte of its
+//! answer, less the shortest time that the way from the place of capture to the
+//! server and back has taken, added up over all turns. Where HTTP/1 is in clear,
+//! the requests that were waited for longest.
+//!
+//! ## Threshold
+//!
+//! More than half of the time in which somebody waited, and 100 ms a turn and more
+//! on average and in the middle (p50 of the whole turn): below that people notice
+//! nothing, and a command that runs for long in a session is what was asked for.
+//!
+//! ## Looks like it, but is not
+//!
+//! - A request that was lost: it is sent again, that is packet-loss.
+//! - Long polling and other answers that are meant to wait: ask its owner.
+//! - A full accept queue: the request waits in the kernel, which acknowledges it.
+//!   See accept-queue-overflow on that host.
+//!
+//! ## Check by hand
+//!
+//! ```sh
+//! # HTTP: time from request to answer
+//! tshark -r FILE -Y http.response -T fields -e tcp.stream -e http.time
+//! ```
+//!
+//! ## Mend
+//!
+//! Run netwhy on the server: it says whether its process ran, waited for a CPU,
+//! slept, or had no free worker. The answer is in the application.
+//!
+//! ## References
+//!
+//! - Olshefski, Nieh: Understanding the management of client perceived response
+//!   time (SIGMETRICS 2006)
+
+use model::{Evidence, Finding, Part};
+
+use crate::Verdict;
+use crate::captured::{Group, Way, groups, time};
+use crate::make::advice;
+use crate::words::{count, number};
+
+/// Think time of a turn from which it is felt (Nielsen 1993: what seems to happen at once).
+const FELT_US: u64 = 100_000;
+/// Share of the time in which somebody waited.
+const MOST: f64 = 0.5;
+/// Requests that are told, and how many letters of each.
+const REQUESTS: usize = 3;
+const REQUEST: usize = 44;
+
+pub(super) fn rule(evidence: &Evidence) -> Verdict {
+    let Some(packets) = &evidence.packets else {
+        return Verdict::RuledOut("no packets".to_string());
+    };
+    let mut groups = groups(packets, hit);
+    groups.retain(|group| group.share() > MOST && group.turn_p50_us() >= FELT_US);
+    let findings = groups.iter().map(|group| finding(evidence, group)).collect();
+    Verdict::of(findings, || {
+        let most = packets.services.iter().map(per_turn).max().unwrap_or(0);
+        format!("think time (at most {} a turn)", time(most))
+    })
+}
+
+fn per_turn(service: &model::Service) -> u64 {
+    service.us(Part::ServerThink) / service.turns.max(1)
+}
+
+fn hit(way: Way<'_>) -> Option<u64> {
+    let thought = way.sent().us(Part::ServerThink);
+    let turns = way.stream.turns.max(1);
+    let most = thought as f64 > MOST * way.stream.busy_us() as f64;
+    (way.server_sends && most && thought / turns >= FELT_US).then_some(thought)
+}
+
+fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
+    let way = group.worst();
+    let turns: u64 = group.ways.iter().map(|way| way.stream.turns).sum();
+    let each = group.us / turns.max(1);
+    let server = group.server;
+    let mut text = format!(
+        "stream {}: {} of thought in {}, while the way to the server\n\
+         and back takes {}",
+        way.stream.number,
+        time(way.sent().us(Part::ServerThink)),
+        count(way.stream.turns, "turn"),
+        way.stream.to_server_us.map_or_else(|| "an unknown time".to_string(), time),
+    );
+    let slow = evidence.packets.as_ref().and_then(|packets| packets.service(server));
+    for one in slow.iter().flat_map(|service| &service.slow_requests).take(REQUESTS) {
+        let each = time(one.us / one.turns.max(1));
+        let asked = shortened(&one.request, REQUEST);
+        text.push_str(&format!("\n{asked}: {}, {each} each", count(one.turns, "turn")));
+    }
+    let proof = group.proof(evidence, "proof", text);
+    group.finding(
+        evidence,
+        "server-think-time",
+        format!("{server} thinks {} before it answers", time(each)),
+        &format!("{} of thought in {} turns", time(group.us), number(turns)),
+        vec![proof],
+        vec![advice(format!("run netwhy on {}: what does the process wait for?", server.ip()))],
+    )
+}
+
+/// A request that fits into a line: its beginning and its end tell most.
+fn shortened(request: &str, most: usize) -> String {
+    if request.chars().count() <= most {
+        return request.to_string();
+    }
+    let letters: Vec<char> = request.chars().collect();
+    let (head, tail) = (most / 2 - 1, most / 2 - 2);
+    let part = |letters: &[char]| letters.iter().collect::<String>();
+    format!("{}...{}", part(&letters[..head]), part(&letters[letters.len() - tail..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{SlowRequest, Source};
+
+    use super::*;
+    use crate::fixtures::{found, healthy, lose, served, spent, stream};
+
+    fn thinking(us: u64) -> Evidence {
+        let mut evidence = healthy();
+        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        spent(sent, Part::ServerThink, us);
+        served(&mut evidence, 150_000);
+        evidence
+    }
+
+    #[test]
+    fn fires_when_most_of_the_time_is_thought() {
+        let finding = &found(rule(&thinking(5_000_000)))[0];
+        assert_eq!(finding.title, "198.18.0.2:80 thinks 500 ms before it answers");
+    }
+
+    #[test]
+    fn tells_what_was_asked_for() {
+        let mut evidence = thinking(5_000_000);
+        let service = &mut evidence.packets.as_mut().unwrap().services[0];
+        let slow =
+            |request: &str| SlowRequest { request: request.to_string(), turns: 10, us: 4_000_000 };
+        service.slow_requests =
+            vec![slow("GET /report"), slow(&format!("GET /{}/end", "x".repeat(80)))];
+        let finding = &found(rule(&evidence))[0];
+        let text = &finding.evidence[0].text;
+        assert!(text.ends_with("/end: 10 turns, 400 ms each"), "{text}");
+        assert!(text.contains("\nGET /report: 10 turns, 400 ms each\nGET /xxxx"), "{text}");
+        assert!(text.lines().all(|line| line.len() < 76), "{text}");
+    }
+
+    #[test]
+    fn stays_quiet_for_short_thoughts_and_for_a_small_part() {
+        assert!(matches!(rule(&thinking(90_000)), Verdict::RuledOut(_)));
+        let mut evidence = thinking(1_100_000);
+        let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+        spent(&mut stream.from_server, Part::Network, 3_000_000);
+        served(&mut evidence, 150_000);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn undecided_without_packets() {
+        let mut evidence = healthy();
+        lose(&mut evidence, Source::Packets);
+        let verdict = crate::cause("server-think-time").unwrap().judge(&evidence);
+        assert!(matches!(verdict, Verdict::Undecided { .. }));
+    }
+}
