@@ -16,6 +16,15 @@ const NARROWEST_LABEL: usize = 7;
 /// Most process ids that are named of one process name.
 const MOST_PIDS: usize = 6;
 
+/// Findings as text, numbered from 1, an empty line after each; nothing without any.
+pub fn text(findings: &[Finding], style: Style) -> String {
+    let mut lines = Vec::new();
+    for (at, finding) in findings.iter().enumerate() {
+        self::lines(finding, at + 1, style, &mut lines);
+    }
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
 /// The lines of a finding, the one at place `place` (from 1), with an empty line after them.
 pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut Vec<String>) {
     let place = format!("{place}  ");

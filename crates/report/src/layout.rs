@@ -26,7 +26,7 @@ fn without_paint(text: &str) -> String {
 /// others with `hang`; a line feed in the text ends a line. Runs of spaces inside a line stay,
 /// as texts may be aligned with them; what a line of the text begins with is kept as an indent
 /// of its continuation.
-pub(crate) fn wrap(text: &str, first: &str, hang: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, first: &str, hang: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for (at, part) in text.split('\n').enumerate() {
         let body = part.trim_start_matches(' ');

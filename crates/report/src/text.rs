@@ -59,6 +59,9 @@ fn header(report: &Report, style: Style, lines: &mut Vec<String>) {
         Some(1) => about.push("1 TCP socket".to_string()),
         Some(sockets) => about.push(format!("{} TCP sockets", number(sockets))),
     }
+    if let Some(packets) = &report.packets {
+        about.push(format!("{} packets", number(packets.packets)));
+    }
     if let Some(netns) = &host.netns {
         about.push(format!("network namespace {}", clean(netns, false)));
     }
@@ -94,7 +97,10 @@ fn focus(focus: &Focus) -> String {
 
 /// Whether too little was seen to say that all is well.
 fn half_blind(report: &Report) -> bool {
-    !report.undecided.is_empty() || report.gaps.iter().any(|gap| ESSENTIAL.contains(&gap.source))
+    // What only packets show is for a capture.
+    let packets = Source::Packets.name();
+    report.undecided.iter().any(|one| one.needs != packets)
+        || report.gaps.iter().any(|gap| ESSENTIAL.contains(&gap.source))
 }
 
 fn nothing_found(report: &Report, style: Style, lines: &mut Vec<String>) {

@@ -44,6 +44,8 @@ pub(crate) fn healthy() -> Report {
             looks_made: 100,
             looks_late: 0,
         },
+        packets: None,
+        path: None,
         activity: vec![
             "busiest: nginx 0.0.0.0:80, 9,400 connections/s, accept queue 3 of 4,096 at most"
                 .into(),
