@@ -1,0 +1,22 @@
+//! Errors of the lab: what was tried, on what, what happened, and what to do.
+
+/// Result of the lab.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Something that stops a scenario.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);
+
+impl Error {
+    /// An error in words.
+    pub fn new(words: impl Into<String>) -> Self {
+        Error(words.into())
+    }
+}
+
+impl From<sys::Error> for Error {
+    fn from(error: sys::Error) -> Self {
+        Error(error.to_string())
+    }
+}

@@ -1,0 +1,224 @@
+//! A host of the lab: a network, mounts, process ids and a name of its own, in namespaces without
+//! names. Its process 1 lives as long as the lab does; when it ends, however the lab ended, the
+//! kernel kills what runs on the host and takes its network apart. Nothing is left to sweep.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::mount::MountFlags;
+use rustix::process::{Signal, WaitOptions};
+
+use crate::error::{Error, Result};
+
+/// What process 1 prints once the host is as it should be.
+const READY: &str = "ready";
+/// Programs are looked for here too: servers are in sbin, which users do not have in their path.
+const PATHS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A host of the lab.
+pub(crate) struct Host {
+    pub(crate) name: String,
+    /// Process 1, as the machine numbers it.
+    pub(crate) pid: u32,
+    /// Its folder.
+    pub(crate) dir: PathBuf,
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+impl Host {
+    /// Starts a host; `init` is the command that runs [`init`].
+    pub(crate) fn start(name: &str, dir: PathBuf, init: &[OsString]) -> Result<Self> {
+        std::fs::create_dir_all(&dir)
+            .map_err(|error| Error::new(format!("cannot make {}: {error}", dir.display())))?;
+        let (jobs, inbox) = channel::<Job>();
+        let (tell, told) = channel();
+        let (host_name, words) = (name.to_string(), init.to_vec());
+        let thread = std::thread::Builder::new()
+            .name(format!("lab {name}"))
+            .spawn(move || {
+                let mut first = match first(&host_name, &words) {
+                    Ok(first) => first,
+                    Err(error) => {
+                        let _ = tell.send(Err(error));
+                        return;
+                    }
+                };
+                let _ = tell.send(Ok(first.id()));
+                for job in inbox {
+                    job();
+                }
+                // Its input ends: it ends, and all others on the host with it.
+                drop(first.stdin.take());
+                let _ = first.wait();
+            })
+            .map_err(|error| Error::new(format!("cannot start a thread for {name}: {error}")))?;
+        let gone = || Error::new(format!("the host {name} ended before it began"));
+        let pid = told.recv().map_err(|_| gone())??;
+        Ok(Host { name: name.to_string(), pid, dir, jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    /// Does something on the thread of this host, in its namespaces.
+    pub(crate) fn inside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let gone = || Error::new(format!("the host {} has ended", self.name));
+        let (tell, told) = channel();
+        let job = Box::new(move || {
+            let _ = tell.send(work());
+        });
+        self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
+        told.recv().map_err(|_| gone())
+    }
+
+    /// Starts a shell line whose output goes to a file; it leads a process group of its own.
+    pub(crate) fn start_line(&self, line: &str, stdout: File, stderr: File) -> Result<Child> {
+        let mut command = self.command(line);
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+        let started = self.inside(move || command.spawn())?;
+        started.map_err(|error| Error::new(format!("cannot start «{line}»: {error}")))
+    }
+
+    /// Runs a shell line to its end; it must succeed.
+    pub(crate) fn run(&self, line: &str) -> Result<String> {
+        let mut command = self.command(line);
+        let output = self.inside(move || command.stdin(Stdio::null()).output())?;
+        let output =
+            output.map_err(|error| Error::new(format!("cannot start «{line}»: {error}")))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
+        if output.status.success() {
+            return Ok(text(&output.stdout));
+        }
+        let said = [text(&output.stderr), text(&output.stdout)].join("\n");
+        let (host, status) = (&self.name, output.status);
+        Err(Error::new(format!("on {host}, «{line}» failed: {status}\n{}", said.trim())))
+    }
+
+    /// Whether a shell line succeeds.
+    pub(crate) fn succeeds(&self, line: &str) -> Result<bool> {
+        let mut command = self.command(line);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(self.inside(move || command.status())?.is_ok_and(|status| status.success()))
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", line]).current_dir(&self.dir).process_group(0);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{path}:{PATHS}")).env("LC_ALL", "C");
+        command
+    }
+
+    /// Sets a sysctl of the host's network.
+    pub(crate) fn set(&self, sysctl: &str, value: &str) -> Result<()> {
+        if !sysctl.starts_with("net.") || sysctl.contains("..") || sysctl.contains('/') {
+            return Err(Error::new(format!(
+                "{sysctl} is no sysctl of a host's network (net.*): it would change this machine"
+            )));
+        }
+        let path = format!("/proc/sys/{}", sysctl.replace('.', "/"));
+        let (file, text) = (path.clone(), value.to_string());
+        self.inside(move || std::fs::write(file, text))?.map_err(|error| {
+            Error::new(format!("cannot set {sysctl} to {value} on {}: {error}", self.name))
+        })
+    }
+
+    /// Writes a file of the host: a relative name into its folder; an absolute one is laid over
+    /// the machine's file of that name, for this host only.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<()> {
+        let failed = |path: &Path, error: std::io::Error| {
+            Error::new(format!("cannot write {} of {}: {error}", path.display(), self.name))
+        };
+        let over = name.starts_with('/');
+        let path = if over {
+            self.dir.join("over").join(name.replace('/', "_"))
+        } else {
+            self.dir.join(name)
+        };
+        if Path::new(name).components().any(|part| part.as_os_str() == "..") {
+            return Err(Error::new(format!("the file {name} of {} leaves its folder", self.name)));
+        }
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+        }
+        std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
+        if over {
+            let target = name.to_string();
+            self.inside(move || rustix::mount::mount_bind(path, target))?.map_err(|errno| {
+                Error::new(format!(
+                    "cannot lay a file over {name} for {}: {errno} (a file of that name must be \
+                     there)",
+                    self.name
+                ))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Makes the calling thread a host and starts its process 1.
+fn first(name: &str, init: &[OsString]) -> Result<Child> {
+    sys::namespace::isolate(name)?;
+    let Some((program, words)) = init.split_first() else {
+        return Err(Error::new("no command for the first process of a host"));
+    };
+    let mut child = Command::new(program)
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| Error::new(format!("cannot start {}: {error}", program.display())))?;
+    let mut line = String::new();
+    if let Some(out) = child.stdout.take() {
+        let _ = BufReader::new(out).read_line(&mut line);
+    }
+    if line.trim() != READY {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(Error::new(format!("the first process of {name} did not start: {line}")));
+    }
+    Ok(child)
+}
+
+/// Process 1 of a host: shows its processes in `/proc`, buries orphans, and ends with its input.
+///
+/// # Errors
+///
+/// `/proc` cannot be mounted.
+pub fn init() -> Result<()> {
+    // Two ways to learn that the lab is gone: its pipe is closed, and this signal.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    let none = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("proc", "/proc", "proc", none, None)
+        .map_err(|errno| Error::new(format!("cannot mount /proc: {errno}")))?;
+    println!("{READY}");
+    std::thread::spawn(|| {
+        loop {
+            if rustix::process::wait(WaitOptions::empty()).is_err() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    });
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    Ok(())
+}
