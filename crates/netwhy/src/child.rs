@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
 
 use crate::failure::Failure;
+use crate::watch::Job;
 
 /// A command that was started.
 pub(crate) struct Watched(Child);
@@ -26,14 +27,23 @@ impl Watched {
         }
     }
 
-    /// Whether it has ended.
-    pub(crate) fn ended(&mut self) -> bool {
-        !matches!(self.0.try_wait(), Ok(None))
-    }
-
     /// Waits for its end; its exit code, or 128 and the signal that ended it.
     pub(crate) fn code(&mut self) -> u8 {
         self.0.wait().map_or(Failure::OBSERVE, code)
+    }
+}
+
+impl Job for Watched {
+    fn ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// The terminal sends Ctrl-C to the command too: its end is awaited.
+    fn interrupted(&mut self) {}
+
+    /// A command may write to the terminal: no line that moves beside it.
+    fn progress(&self) -> Option<String> {
+        None
     }
 }
 

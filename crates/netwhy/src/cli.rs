@@ -17,6 +17,8 @@ Examples:
   netwhy                       watch this host for 10 seconds, name the causes
   netwhy --for 3s --port 443   only what has to do with port 443
   netwhy -- curl -s http://198.18.0.1/    watch while curl runs
+  netwhy --capture             with the packets, and causes that only they show
+  netwhy --capture --interface eth0 --port 443
   netwhy --netns web --json    a network namespace, for programs
   netwhy explain accept-queue-overflow
 
@@ -52,6 +54,127 @@ pub(crate) enum Command {
     Sockets(SocketsOptions),
     /// Show the connection-tracking table, grouped or listed
     Conntrack(ConntrackOptions),
+    /// Capture packets of interfaces into pcapng files
+    Capture(crate::capture::CaptureOptions),
+    /// Diagnose captures: causes, the packets that prove them, where the time went
+    Pcap(crate::pcap::PcapOptions),
+    /// Measure round trips: ICMP, TCP SYN, UDP; and under load
+    Ping(crate::ping::PingOptions),
+    /// Show the hops on the way to a host, all at once
+    Trace(crate::trace::TraceOptions),
+    /// Load an HTTP server, measure it, and say why it was slow
+    Http(crate::http::HttpOptions),
+    /// Transfer in bulk or by request and answer, beside what theory says
+    Transfer(crate::transfer::TransferOptions),
+    /// Build networks, break them in a known way, and see whether netwhy names it
+    #[command(subcommand)]
+    Lab(LabCommand),
+}
+
+const LAB_AFTER: &str = "\
+Examples:
+  netwhy lab list                      what can be broken
+  netwhy lab run accept-queue-overflow one fault, with real programs, and its remedy
+  netwhy lab run ./mine.toml --seed 7  a file of your own, its parameters drawn
+  netwhy lab shell healthy-gateway gw  a shell on a host of the lab
+  netwhy lab score --vary 5            every scenario, five times: the score
+
+A lab needs root, makes network namespaces of its own, and loads nothing else.
+Exit codes: 0 as expected, 1 something missed, wrongly named or not mended,
+2 usage, 3 could not run.";
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = LAB_AFTER)]
+pub(crate) enum LabCommand {
+    /// List the scenarios and the causes that each expects
+    List(LabListOptions),
+    /// Run scenarios: build, load, diagnose, mend, measure again
+    #[command(after_help = LAB_AFTER)]
+    Run(LabRunOptions),
+    /// Run all scenarios, several times each, and count what was named and missed
+    #[command(after_help = LAB_AFTER)]
+    Score(LabScoreOptions),
+    /// A shell on a host of a running lab, or of one that is built for it
+    #[command(after_help = LAB_AFTER)]
+    Shell(LabShellOptions),
+    /// The first process of a host of the lab
+    #[command(hide = true)]
+    Init,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabListOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabRunOptions {
+    /// Scenarios by name (netwhy lab list), or files of your own
+    #[arg(required = true, value_name = "NAME|FILE")]
+    pub(crate) scenarios: Vec<String>,
+
+    /// Draw the parameters with this seed [default: as the scenario has them]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// Only see whether the fault is named, do not mend it
+    #[arg(long)]
+    pub(crate) no_mend: bool,
+
+    /// Leave the network standing until Ctrl-C, to look around
+    #[arg(long)]
+    pub(crate) keep: bool,
+
+    /// Keep captures in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) captures: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabScoreOptions {
+    /// Only these scenarios
+    #[arg(value_name = "NAME|FILE")]
+    pub(crate) scenarios: Vec<String>,
+
+    /// Runs of each, every one with parameters drawn anew [default: one, as the
+    /// scenarios have them]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) vary: Option<u64>,
+
+    /// First seed of these runs
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Only see whether faults are named, do not mend them
+    #[arg(long)]
+    pub(crate) no_mend: bool,
+
+    /// Write the score as Markdown to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabShellOptions {
+    /// Scenario by name, or a file
+    pub(crate) scenario: String,
+
+    /// Host; the first one if absent
+    pub(crate) host: Option<String>,
+
+    /// What to run there instead of a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) exec: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -62,6 +185,9 @@ pub(crate) struct WatchOptions {
 
     #[command(flatten)]
     pub(crate) focus: FocusOptions,
+
+    #[command(flatten)]
+    pub(crate) packets: PacketOptions,
 
     #[command(flatten)]
     pub(crate) netns: NetnsOptions,
@@ -92,6 +218,17 @@ impl FocusOptions {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct PacketOptions {
+    /// Capture the window's TCP packets and analyse them too; nothing is written
+    #[arg(long)]
+    pub(crate) capture: bool,
+
+    /// With --capture: only this interface; may be given several times [default: all]
+    #[arg(long, value_name = "NAME", requires = "capture")]
+    pub(crate) interface: Vec<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct NetnsOptions {
     /// Look into a network namespace: a name of `ip netns`, or a process id
     #[arg(long, value_name = "NAME|PID")]
@@ -100,7 +237,7 @@ pub(crate) struct NetnsOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportOptions {
-    /// Print JSON (docs/schema/report-v1.json)
+    /// Print JSON (its schema is in docs/schema)
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -167,6 +304,9 @@ pub(crate) struct RecordOptions {
 
     #[command(flatten)]
     pub(crate) focus: FocusOptions,
+
+    #[command(flatten)]
+    pub(crate) packets: PacketOptions,
 
     #[command(flatten)]
     pub(crate) netns: NetnsOptions,
@@ -278,7 +418,7 @@ pub(crate) struct ConntrackOptions {
 }
 
 /// A length of time: with a unit, or seconds.
-fn window(text: &str) -> Result<Duration, String> {
+pub(crate) fn window(text: &str) -> Result<Duration, String> {
     let time = match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())?,
         Err(_) => humantime::parse_duration(text).map_err(|e| e.to_string())?,

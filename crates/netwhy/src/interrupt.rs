@@ -27,6 +27,16 @@ impl Interrupt {
         Ok(Interrupt(flag))
     }
 
+    /// One that no signal sets, only [`Interrupt::set`].
+    pub(crate) fn unset() -> Self {
+        Interrupt(Arc::default())
+    }
+
+    /// As if a signal had come.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// Whether a signal has come.
     pub(crate) fn came(&self) -> bool {
         self.0.load(Ordering::Relaxed)

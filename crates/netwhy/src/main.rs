@@ -7,20 +7,33 @@
 //! - [`evidence_file`]: saved evidence
 //! - [`explain`]: the pages of the causes
 //! - [`sockets`], [`conntrack`]: one source at a time, live
+//! - [`capture`]: packets into files
+//! - [`pcap`]: captures, stream by stream
+//! - [`ping`], [`trace`], [`http`], [`transfer`]: probes, and the host watched meanwhile
+//! - [`probing`]: a probe in a thread, while the host is watched
+//! - [`lab`]: scenarios, the score
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
+mod capture;
 mod child;
 mod cli;
 mod conntrack;
 mod evidence_file;
 mod explain;
 mod failure;
+mod http;
 mod interrupt;
+mod lab;
 mod output;
+mod pcap;
+mod ping;
+mod probing;
 mod sockets;
+mod trace;
+mod transfer;
 mod watch;
 
 use cli::{Cli, Command};
@@ -54,5 +67,12 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Diagnose(options)) => watch::diagnose(&options),
         Some(Command::Sockets(options)) => sockets::run(&options),
         Some(Command::Conntrack(options)) => conntrack::run(&options),
+        Some(Command::Capture(options)) => capture::run(&options),
+        Some(Command::Pcap(options)) => pcap::run(&options),
+        Some(Command::Ping(options)) => ping::run(&options),
+        Some(Command::Trace(options)) => trace::run(&options),
+        Some(Command::Http(options)) => http::run(&options),
+        Some(Command::Transfer(options)) => transfer::run(&options),
+        Some(Command::Lab(command)) => lab::run(&command),
     }
 }

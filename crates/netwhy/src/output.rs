@@ -1,7 +1,8 @@
 //! Standard output and files: colour, width, text from the machine made harmless.
 
+use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use report::Style;
@@ -27,8 +28,7 @@ pub(crate) fn style(options: &ReportOptions, to_stderr: bool) -> Style {
 /// Prints to a file, standard error or standard output.
 pub(crate) fn print(text: &str, file: Option<&Path>, to_stderr: bool) -> anyhow::Result<()> {
     match file {
-        Some(path) => std::fs::write(path, text)
-            .with_context(|| format!("cannot write the report to {}", path.display())),
+        Some(path) => std::fs::write(path, text).with_context(|| unwritten(path)),
         None if to_stderr => Ok(std::io::stderr().write_all(text.as_bytes())?),
         None => {
             let mut out = std::io::stdout().lock();
@@ -36,6 +36,30 @@ pub(crate) fn print(text: &str, file: Option<&Path>, to_stderr: bool) -> anyhow:
             Ok(out.flush()?)
         }
     }
+}
+
+/// Standard output, or a file that is opened before the right to do so is given up.
+pub(crate) struct Output(Option<(PathBuf, File)>);
+
+impl Output {
+    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else { return Ok(Output(None)) };
+        // What is in it stays until there is something else.
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.with_context(|| unwritten(path))?;
+        Ok(Output(Some((path.to_path_buf(), file))))
+    }
+
+    pub(crate) fn write(self, text: &str) -> anyhow::Result<()> {
+        let Some((path, mut file)) = self.0 else { return print(text, None, false) };
+        // What is no file, a pipe for instance, cannot be cut.
+        let _ = file.set_len(0);
+        file.write_all(text.as_bytes()).with_context(|| unwritten(&path))
+    }
+}
+
+fn unwritten(path: &Path) -> String {
+    format!("cannot write the report to {}", path.display())
 }
 
 /// Whether the reader of a pipe went away.

@@ -7,13 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use model::{Evidence, Report, Severity, Source};
+use model::{Evidence, Focus, Report, Severity, Source};
 use observe::watch::{Interrupted, Progress};
 use sys::real::Real;
 
+use crate::capture::Beside;
 use crate::child::Watched;
-use crate::cli::ReportOptions;
-use crate::cli::{DiagnoseOptions, FocusOptions, NetnsOptions, RecordOptions, WatchOptions};
+use crate::cli::{DiagnoseOptions, NetnsOptions, PacketOptions};
+use crate::cli::{RecordOptions, ReportOptions, WatchOptions};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::{evidence_file, output};
@@ -23,7 +24,15 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 /// `netwhy [-- COMMAND]`
 pub(crate) fn run(options: &WatchOptions, exec: &[OsString]) -> anyhow::Result<u8> {
-    let (evidence, code) = observe(options.time, &options.focus, &options.netns, exec)?;
+    enter(&options.netns)?;
+    let what = What {
+        time: options.time,
+        focus: options.focus.focus(),
+        packets: &options.packets,
+        most_packets: None,
+        netns: options.netns.netns.clone(),
+    };
+    let (evidence, code) = observe_command(&what, exec)?;
     let report = diagnose::diagnose(&evidence);
     // Standard output belongs to the command.
     print(&report, &options.report, code.is_some())?;
@@ -36,7 +45,15 @@ pub(crate) fn run(options: &WatchOptions, exec: &[OsString]) -> anyhow::Result<u
 /// `netwhy record -o FILE [-- COMMAND]`
 pub(crate) fn record(options: &RecordOptions) -> anyhow::Result<u8> {
     let file = evidence_file::create(&options.output, options.force)?;
-    let (evidence, code) = observe(options.time, &options.focus, &options.netns, &options.exec)?;
+    enter(&options.netns)?;
+    let what = What {
+        time: options.time,
+        focus: options.focus.focus(),
+        packets: &options.packets,
+        most_packets: None,
+        netns: options.netns.netns.clone(),
+    };
+    let (evidence, code) = observe_command(&what, &options.exec)?;
     let bytes = file.write(&evidence)?;
     if options.output != Path::new("-") {
         eprintln!(
@@ -65,60 +82,112 @@ fn print(report: &Report, options: &ReportOptions, to_stderr: bool) -> anyhow::R
     output::print(&text, options.output.as_deref(), to_stderr)
 }
 
-fn severity_code(report: &Report, options: &ReportOptions) -> u8 {
+pub(crate) fn severity_code(report: &Report, options: &ReportOptions) -> u8 {
     let worst: Option<Severity> = report.findings.iter().map(|f| f.severity).max();
     let limit = options.fail_on.map(crate::cli::FailOn::severity);
     u8::from(matches!((worst, limit), (Some(worst), Some(limit)) if worst >= limit))
 }
 
-/// Watches for a time, or while a command runs; the command's exit code if there was one.
-fn observe(
-    time: Option<Duration>,
-    focus: &FocusOptions,
-    netns: &NetnsOptions,
-    exec: &[OsString],
-) -> anyhow::Result<(Evidence, Option<u8>)> {
-    enter(netns)?;
+/// What is to be watched.
+pub(crate) struct What<'a> {
+    /// For how long; without a job and a time, [`WINDOW`].
+    pub(crate) time: Option<Duration>,
+    pub(crate) focus: Focus,
+    pub(crate) packets: &'a PacketOptions,
+    /// Packets are captured no longer after so many.
+    pub(crate) most_packets: Option<u64>,
+    pub(crate) netns: Option<String>,
+}
+
+/// What runs while the host is watched: a command, a probe. The window ends with it.
+pub(crate) trait Job {
+    /// Whether it has ended.
+    fn ended(&mut self) -> bool;
+
+    /// Ctrl-C came; it may be told several times.
+    fn interrupted(&mut self);
+
+    /// What it says of itself, for the live line; without it there is no line.
+    fn progress(&self) -> Option<String>;
+}
+
+/// What starts a job, once the window has begun.
+pub(crate) type Start<'a, J> = &'a mut dyn FnMut() -> anyhow::Result<J>;
+
+/// Watches for a time, or while a job runs, which is given back. The namespace is entered already.
+pub(crate) fn observe<J: Job>(
+    what: &What<'_>,
+    mut start: Option<Start<'_, J>>,
+) -> anyhow::Result<(Evidence, Option<J>)> {
     let machine = Real::new();
     let interrupt = Interrupt::listen()?;
-    let time = time.or_else(|| exec.is_empty().then_some(WINDOW));
-    // A command may write to the terminal: no line that moves beside it.
-    let line = Line::new(time, exec.is_empty());
-    let mut child = None;
+    let packets = Beside::start(what.packets, &what.focus, what.most_packets)?;
+    let time = what.time.or_else(|| start.is_none().then_some(WINDOW));
+    let line = Line::new(time);
+    let mut job: Option<J> = None;
     let mut failed = None;
-    let evidence = observe::watch::watch(
+    let mut evidence = observe::watch::watch(
         &machine,
-        &focus.focus(),
-        netns.netns.clone(),
+        &what.focus,
+        what.netns.clone(),
         &mut |progress: Progress<'_>| {
-            // Started at the first look: the window begins before the command does.
-            if child.is_none() && !exec.is_empty() {
-                match Watched::start(exec) {
-                    Ok(started) => child = Some(started),
+            // Started at the first look: the window begins before the job does.
+            if let Some(start) = start.take() {
+                match start() {
+                    Ok(started) => job = Some(started),
                     Err(error) => {
                         failed = Some(error);
                         return ControlFlow::Break(Interrupted::Yes);
                     }
                 }
             }
-            line.show(&progress.elapsed, progress.seen);
             let over = time.is_some_and(|time| progress.elapsed >= time);
-            let ended = child.as_mut().is_some_and(Watched::ended);
-            // The terminal sends Ctrl-C to the command too: its end is awaited.
-            if child.is_none() && interrupt.came() {
-                ControlFlow::Break(Interrupted::Yes)
-            } else if ended || over {
-                ControlFlow::Break(Interrupted::No)
-            } else {
-                ControlFlow::Continue(())
+            let goes_on = match &mut job {
+                None => {
+                    line.watching(&progress.elapsed, progress.seen);
+                    match (interrupt.came(), over) {
+                        (true, _) => ControlFlow::Break(Interrupted::Yes),
+                        (false, true) => ControlFlow::Break(Interrupted::No),
+                        (false, false) => ControlFlow::Continue(()),
+                    }
+                }
+                Some(job) => {
+                    if let Some(words) = job.progress() {
+                        line.show(words);
+                    }
+                    if interrupt.came() {
+                        job.interrupted();
+                    }
+                    let ended = over || job.ended();
+                    if ended {
+                        ControlFlow::Break(Interrupted::No)
+                    } else {
+                        ControlFlow::Continue(())
+                    }
+                }
+            };
+            if let Some(packets) = packets.as_ref().filter(|_| goes_on.is_break()) {
+                packets.stop();
             }
+            goes_on
         },
     );
+    if let Some(packets) = packets {
+        packets.finish(&mut evidence);
+    }
     line.clear();
     if let Some(error) = failed {
         return Err(error);
     }
-    let code = child.as_mut().map(Watched::code);
+    Ok((evidence, job))
+}
+
+/// Watches for a time, or while a command runs; the command's exit code if there was one.
+fn observe_command(what: &What<'_>, exec: &[OsString]) -> anyhow::Result<(Evidence, Option<u8>)> {
+    let mut start = || Watched::start(exec);
+    let start: Option<Start<'_, Watched>> = if exec.is_empty() { None } else { Some(&mut start) };
+    let (evidence, mut job) = observe(what, start)?;
+    let code = job.as_mut().map(Watched::code);
     if evidence.sockets.is_none() && evidence.counters.is_none() {
         let why: Vec<String> = [Source::Sockets, Source::Counters]
             .iter()
@@ -145,8 +214,8 @@ struct Line {
 }
 
 impl Line {
-    fn new(time: Option<Duration>, wanted: bool) -> Self {
-        let shown = wanted && std::io::stderr().is_terminal();
+    fn new(time: Option<Duration>) -> Self {
+        let shown = std::io::stderr().is_terminal();
         let target =
             if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
@@ -157,16 +226,20 @@ impl Line {
         Line { bar, time }
     }
 
-    fn show(&self, elapsed: &Duration, seen: &mut dyn FnMut() -> Vec<String>) {
+    fn watching(&self, elapsed: &Duration, seen: &mut dyn FnMut() -> Vec<String>) {
         if self.bar.is_hidden() {
             return;
         }
         let seen = output::harmless(&seen().join("; "));
         let left = self.time.map(|time| time.saturating_sub(*elapsed));
-        self.bar.set_message(match left {
+        self.show(match left {
             Some(left) => format!("watching, {:.1} s left: {seen}", left.as_secs_f64()),
             None => format!("watching for {:.1} s: {seen}", elapsed.as_secs_f64()),
         });
+    }
+
+    fn show(&self, words: String) {
+        self.bar.set_message(words);
         self.bar.tick();
     }
 

@@ -5,6 +5,7 @@
 //!
 //! - [`host`]: namespaces, programs that end with the test
 //! - [`tool`]: netwhy itself and its report
+//! - [`far`]: two hosts of the lab with a long way between them
 //! - [`servers`]: nginx and php-fpm
 //! - the others: the tests, by what they are about
 
@@ -14,17 +15,27 @@
 mod command_line;
 #[path = "live/connections.rs"]
 mod connections;
+#[path = "live/far.rs"]
+mod far;
 #[path = "live/healthy.rs"]
 mod healthy;
 #[path = "live/host.rs"]
 mod host;
+#[path = "live/http.rs"]
+mod http;
 #[path = "live/listeners.rs"]
 mod listeners;
+#[path = "live/ping.rs"]
+mod ping;
 #[path = "live/servers.rs"]
 mod servers;
 #[path = "live/tool.rs"]
 mod tool;
+#[path = "live/trace.rs"]
+mod trace;
 #[path = "live/tracking.rs"]
 mod tracking;
+#[path = "live/transfer.rs"]
+mod transfer;
 #[path = "live/workers.rs"]
 mod workers;

@@ -12,7 +12,8 @@ fn troubled() -> (Host, Vec<super::host::Program>) {
     let reader = host.python(SILENT_READER);
     host.wait_for_listener(7000);
     let writer = host.python(&writer("127.0.0.1"));
-    pause(1000);
+    // Until it has stood still for as long as the rule wants.
+    pause(3000);
     (host, vec![writer, reader])
 }
 

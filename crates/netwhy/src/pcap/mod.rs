@@ -1,0 +1,189 @@
+//! `netwhy pcap`: captures become evidence and are diagnosed by the rules that watch a host.
+//!
+//! - [`options`]: what can be asked
+//! - [`filter`]: which streams are told
+//! - [`read`]: files to evidence
+//! - [`shares`]: the same on several CPUs
+//! - [`watcher`]: who selects, records and writes rows meanwhile
+//! - [`follow`]: files that grow
+//! - [`path`]: two captures of one path, one at each end
+//! - [`depth`]: one stream in depth
+//! - [`show`]: the same as text
+//! - [`rows`]: streams, turns and events as tables
+//! - [`annotate`]: the capture with comments on its packets
+//! - [`comments`]: what there is to say of a packet
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output;
+use filter::Filter;
+pub(crate) use follow::{EVERY, SHARE, TOLD, line};
+use options::Choice;
+pub(crate) use options::PcapOptions;
+pub(crate) use read::evidence;
+use read::{Read, Whole};
+use rows::Rows;
+use watcher::{Record, Watcher};
+
+mod annotate;
+mod comments;
+mod depth;
+mod filter;
+mod follow;
+mod options;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod path;
+mod read;
+mod rows;
+mod shares;
+mod show;
+mod watcher;
+
+/// Packets that are kept of each stream that may be the one that is shown.
+const EACH: usize = 2_000;
+
+/// `netwhy pcap FILE...`: all files are one capture.
+pub(crate) fn run(options: &PcapOptions) -> anyhow::Result<u8> {
+    options.check().map_err(Failure::Usage)?;
+    let interrupt = Interrupt::listen()?;
+    if let Some((client, server)) = options.client.as_deref().zip(options.server.as_deref()) {
+        return path::run(options, [client, server], &interrupt);
+    }
+    match &options.stream {
+        None => report(options, &interrupt),
+        Some(choice) => {
+            one(options, choice, &interrupt)?;
+            Ok(0)
+        }
+    }
+}
+
+/// The causes, and rows if they are asked for.
+fn report(options: &PcapOptions, interrupt: &Interrupt) -> anyhow::Result<u8> {
+    let rows = Rows::create(options)?;
+    let filter = &options.filter;
+    let mut known = None;
+    let asks_for_stalls = filter.as_ref().is_some_and(Filter::asks_for_stalls);
+    if asks_for_stalls && (rows.is_some() || options.annotate.is_some()) {
+        // Which streams have rows is known only when they are over.
+        let selected = Some(watcher::Numbers::default());
+        let watcher = Watcher { filter: filter.clone(), selected, ..Watcher::default() };
+        let whole = once(options, Some(watcher), interrupt, false)?;
+        known = whole.watcher.and_then(|watcher| watcher.selected);
+    }
+    let watcher = (filter.is_some() || rows.is_some()).then(|| Watcher {
+        filter: filter.clone(),
+        known,
+        rows,
+        ..Watcher::default()
+    });
+    let Whole { evidence, watcher } = once(options, watcher, interrupt, true)?;
+    let mut wrote = String::new();
+    if let Some(mut watcher) = watcher {
+        if let Some(error) = watcher.failed.take() {
+            return Err(error);
+        }
+        if let Some(rows) = watcher.rows.take() {
+            wrote = rows.finish()?;
+        }
+    }
+    let report = diagnose::diagnose(&evidence);
+    let style = output::style(&options.report, false);
+    if !options.prints_rows() {
+        let text = if options.report.json {
+            report::json(&report)
+        } else {
+            report::capture(&report, options.top, style)
+        };
+        output::print(&text, options.report.output.as_deref(), false)?;
+    }
+    eprint!("{}", output::harmless(&wrote));
+    Ok(crate::watch::severity_code(&report, &options.report))
+}
+
+/// One stream in depth.
+fn one(options: &PcapOptions, choice: &Choice, interrupt: &Interrupt) -> anyhow::Result<()> {
+    let (number, filter) = match choice {
+        Choice::Number(number) => (Some(*number), None),
+        Choice::Worst(filter) if options.can_read_twice() && !options.follow => {
+            // Which one it is, the whole capture tells; its packets are looked at then.
+            let watcher = Watcher { filter: Some(filter.clone()), ..Watcher::default() };
+            let whole = once(options, Some(watcher), interrupt, false)?;
+            if interrupt.came() {
+                let text =
+                    format!("interrupted before the worst stream of {} was known", filter.text());
+                return Err(Failure::Observe(text).into());
+            }
+            let packets = whole.evidence.packets.unwrap_or_default();
+            let Some(worst) = packets.worst.first() else {
+                return Err(none(filter, packets.streams).into());
+            };
+            (Some(worst.number), Some(filter))
+        }
+        Choice::Worst(filter) => (None, Some(filter)),
+    };
+    let record = match number {
+        Some(number) => Record::One(number, options.ladder()),
+        None => Record::First(options.ladder().min(EACH)),
+    };
+    let watcher = Watcher {
+        filter: if number.is_none() { filter.cloned() } else { None },
+        record,
+        ..Watcher::default()
+    };
+    let Whole { evidence, watcher } = once(options, Some(watcher), interrupt, true)?;
+    let packets = evidence.packets.unwrap_or_default();
+    let number = number.or(packets.worst.first().map(|worst| worst.number));
+    let Some(number) = number else {
+        let none = filter.map(|filter| none(filter, packets.streams));
+        return Err(none.unwrap_or(Failure::Usage("there is no stream".to_string())).into());
+    };
+    let recorded = watcher.and_then(|mut watcher| watcher.recorded.remove(&number));
+    let (stream, recorded) = match recorded {
+        Some((stream, recorded)) => (stream, recorded),
+        None => {
+            let worst = packets.worst.into_iter().find(|stream| stream.number == number);
+            let Some(stream) = worst else {
+                let streams = report::number(packets.streams);
+                let text =
+                    format!("there is no stream {number}: {streams} streams, numbered from 0");
+                return Err(Failure::Usage(text).into());
+            };
+            (stream, None)
+        }
+    };
+    let depth = recorded.map(|recorded| depth::of(recorded, &stream));
+    let text = if options.report.json {
+        format!("{}\n", serde_json::to_string_pretty(&model::StreamInDepth { stream, depth })?)
+    } else {
+        output::harmless(&show::stream(&stream, depth.as_ref(), filter))
+    };
+    output::print(&text, options.report.output.as_deref(), false)
+}
+
+fn none(filter: &Filter, streams: u64) -> Failure {
+    Failure::Usage(format!(
+        "no stream is selected by: {} (the capture has {})",
+        filter.text(),
+        report::number(streams)
+    ))
+}
+
+/// Reads the capture once. The last time it is read, it is followed and annotated.
+fn once(
+    options: &PcapOptions,
+    watcher: Option<Watcher>,
+    interrupt: &Interrupt,
+    last: bool,
+) -> anyhow::Result<Whole> {
+    let mut read = Read::new(options, watcher, interrupt)?;
+    let annotate = options.annotate.as_deref().filter(|_| last);
+    read.annotate(annotate)?;
+    if options.follow {
+        follow::file(&mut read, options, interrupt)?;
+    } else {
+        read.files(options)?;
+    }
+    read.finish(annotate)
+}

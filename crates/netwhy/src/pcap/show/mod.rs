@@ -1,0 +1,185 @@
+//! One stream of a capture in depth, as text.
+//!
+//! - [`turns`]: the phases of its life, its slowest turns
+//! - [`plot`]: what was sent over time
+//! - [`ladder`]: packet by packet
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use model::{CapturedStream, Part, StreamDepth, StreamEnd};
+use wire::payload::tls;
+
+use super::filter::Filter;
+
+mod ladder;
+mod plot;
+mod turns;
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
+/// The whole text. `of` is the filter of which it is the worst stream.
+pub(super) fn stream(
+    stream: &CapturedStream,
+    depth: Option<&StreamDepth>,
+    of: Option<&Filter>,
+) -> String {
+    let mut out = facts(stream);
+    if let Some(filter) = of {
+        let text = format!("it lost most time of those selected by: {}", filter.text());
+        put(&mut out, "  ", &text);
+    }
+    out.push_str("\nwhere its time went\n");
+    let budget: Vec<(Part, u64)> =
+        Part::ALL.into_iter().map(|part| (part, stream.us(part))).collect();
+    out.push_str(&report::budget(&budget, WIDTH));
+    match depth {
+        Some(depth) => {
+            turns::put(&mut out, stream, depth);
+            plot::put(&mut out, stream, &depth.curve);
+            ladder::put(&mut out, stream, depth);
+        }
+        None => {
+            out.push('\n');
+            let text = format!(
+                "Its packets are not shown: standard input and pipes are read once, and only the \
+                 first {} streams that may be selected were recorded. Save the capture to a file, \
+                 or ask for --stream {}.",
+                super::watcher::CANDIDATES,
+                stream.number
+            );
+            put(&mut out, "", &text);
+        }
+    }
+    out
+}
+
+/// What is known of it as a whole.
+fn facts(stream: &CapturedStream) -> String {
+    let mut out = String::new();
+    let roles = if stream.roles_known { "client > server" } else { "no handshake: roles guessed" };
+    let head = format!("stream {}: {} > {} ({roles})", stream.number, stream.client, stream.server);
+    put(&mut out, "", &head);
+    let mut opened = match stream.handshake_us {
+        Some(handshake) => format!("opened in {}", time(handshake)),
+        None => "its handshake is not in the capture".to_string(),
+    };
+    if stream.syns_repeated + stream.syn_acks_repeated > 0 {
+        // Nothing of a String fails.
+        let _ = write!(
+            opened,
+            ", SYN repeated {} times, SYN-ACK {}",
+            stream.syns_repeated, stream.syn_acks_repeated
+        );
+    }
+    let end = match stream.end {
+        StreamEnd::Open => "open at the end",
+        StreamEnd::HalfClosed => "half closed",
+        StreamEnd::Closed => "closed",
+        StreamEnd::Reset => "reset",
+        StreamEnd::Refused => "refused",
+    };
+    let text = format!(
+        "{opened}; {end}, {} in all, {} turn{}; {}",
+        time(stream.span_us),
+        report::number(stream.turns),
+        if stream.turns == 1 { "" } else { "s" },
+        place(stream),
+    );
+    put(&mut out, "  ", &text);
+    if let Some(text) = said(stream) {
+        put(&mut out, "  ", &text);
+    }
+    for (end, direction) in [stream.client, stream.server].into_iter().zip(stream.directions()) {
+        let mut text = format!(
+            "{} packets, {} of new data",
+            report::number(direction.packets),
+            report::bytes(direction.new_bytes)
+        );
+        for (count, what) in [
+            (direction.repeated_fast, "repeated after duplicate acknowledgements"),
+            (direction.repeated_timeout, "repeated after a timeout"),
+            (direction.repeated_other, "repeated for another reason"),
+            (direction.repeated_unseen, "repeated, lost before this place"),
+            (direction.duplicate_sacks, "had twice by the receiver (D-SACK)"),
+            (direction.reordered, "late, not repeated"),
+            (direction.duplicate_acks, "duplicate acknowledgements"),
+            (direction.zero_windows, "closed windows"),
+            (direction.window_probes, "probes of a closed window"),
+            (direction.congestion_marks, "congestion marks"),
+        ] {
+            if count > 0 {
+                let _ = write!(text, ", {} {what}", report::number(count));
+            }
+        }
+        if let Some(trips) = &direction.round_trip {
+            let _ = write!(
+                text,
+                "; round trip {} to {}, {} on average",
+                time(trips.least_us),
+                time(trips.most_us),
+                time(trips.mean_us)
+            );
+        }
+        let window = report::bytes(u64::from(direction.largest_window));
+        let flight = report::bytes(direction.greatest_flight);
+        let _ = write!(text, "; at most {flight} out; offered a window of {window}");
+        put(&mut out, "  ", &format!("{end}: {text}"));
+    }
+    out
+}
+
+/// What its bytes say in clear.
+fn said(stream: &CapturedStream) -> Option<String> {
+    let tls = stream.tls.as_ref().map(|tls| {
+        let name = tls.server_name.as_deref().unwrap_or("a host without a name");
+        match (tls.handshake_us, tls.alert) {
+            (_, Some(alert)) => {
+                let words =
+                    tls::alert(alert).map_or_else(String::new, |words| format!(" ({words})"));
+                format!("TLS to {name}: ended in its handshake by alert {alert}{words}")
+            }
+            (Some(us), None) => format!("TLS to {name}: handshake {}", time(us)),
+            (None, None) => format!("TLS to {name}: its handshake is not over"),
+        }
+    });
+    let statuses: Vec<String> = stream
+        .statuses
+        .iter()
+        .map(|one| match one.count {
+            1 => one.status.to_string(),
+            count => format!("{} ({} times)", one.status, report::number(count)),
+        })
+        .collect();
+    let http = (!statuses.is_empty()).then(|| format!("HTTP: status {}", statuses.join(", ")));
+    match (tls, http) {
+        (Some(tls), Some(http)) => Some(format!("{tls}; {http}")),
+        (tls, http) => tls.or(http),
+    }
+}
+
+/// Where it was captured, by the shortest ways to both ends.
+fn place(stream: &CapturedStream) -> String {
+    let (Some(client), Some(server)) = (stream.to_client_us, stream.to_server_us) else {
+        return "where it was captured is unknown".to_string();
+    };
+    let place = match (client as f64) / (client + server).max(1) as f64 {
+        share if share < 0.1 => "captured at the client",
+        share if share > 0.9 => "captured at the server",
+        _ => "captured between them",
+    };
+    format!("{place} ({} to the client and back, {} to the server)", time(client), time(server))
+}
+
+/// A text broken where the terminal ends.
+fn put(out: &mut String, indent: &str, text: &str) {
+    for line in report::wrap(text, indent, &format!("{indent}  "), WIDTH) {
+        out.push_str(&line);
+        out.push('\n');
+    }
+}
+
+fn time(us: u64) -> String {
+    report::duration(Duration::from_micros(us))
+}

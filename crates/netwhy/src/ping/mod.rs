@@ -1,0 +1,84 @@
+//! `netwhy ping`: round trips, and under load.
+//!
+//! - [`options`]: what can be asked
+//! - [`show`]: a line for each packet, the summary
+//! - [`place`]: where to ping from and download to
+//! - [`load`]: pings while downloads run
+
+use std::io::Write as _;
+
+use model::PingReport;
+use probe::Stop;
+use probe::ping::Event;
+
+mod load;
+mod options;
+mod place;
+mod show;
+
+pub(crate) use options::{PingOptions, byte, time};
+pub(crate) use show::milliseconds;
+
+use crate::interrupt::Interrupt;
+use crate::probing::failure;
+use crate::{output, watch};
+
+/// `netwhy ping`
+pub(crate) fn run(options: &PingOptions) -> anyhow::Result<u8> {
+    watch::enter(&options.netns)?;
+    if let Some(url) = &options.load.download {
+        return load::load(options, url, &Interrupt::listen()?);
+    }
+    if options.load.under_load.is_some() {
+        return load::run(options, &Interrupt::listen()?);
+    }
+    let settings = options.settings()?;
+    let targets = options.asked()?;
+    // Not before: a name may take long to look up, and Ctrl-C must end that.
+    let interrupt = Interrupt::listen()?;
+    let stop = stop_on(&interrupt);
+    let lines = show::Lines::new(&targets);
+    let silent = options.quiet || options.json;
+    let mut written = Ok(());
+    let pings = probe::ping::run(&targets, &settings, &stop, &mut |event: Event| {
+        if !silent && written.is_ok() {
+            let line = lines.line(&event);
+            written = writeln!(std::io::stdout(), "{}", output::harmless(&line));
+        }
+    });
+    let pings = pings.map_err(failure)?;
+    written?;
+    let answered = pings.iter().any(|ping| ping.answered > 0);
+    if options.json {
+        print_json(PingReport { pings, ..PingReport::default() })?;
+    } else {
+        let text = pings.iter().map(show::summary).collect::<Vec<_>>().join("\n");
+        let before = if silent { "" } else { "\n" };
+        output::print(&output::harmless(&format!("{before}{text}")), None, false)?;
+    }
+    Ok(u8::from(!answered))
+}
+
+/// Prints a report for programs.
+fn print_json(report: PingReport) -> anyhow::Result<()> {
+    let report = PingReport {
+        schema_version: model::SCHEMA_VERSION,
+        netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
+        ..report
+    };
+    output::print(&format!("{}\n", serde_json::to_string_pretty(&report)?), None, false)
+}
+
+/// A probe's end that comes with Ctrl-C.
+pub(crate) fn stop_on(interrupt: &Interrupt) -> Stop {
+    let (stop, interrupt) = (Stop::default(), interrupt.clone());
+    let theirs = stop.clone();
+    // Ends with the process.
+    std::thread::spawn(move || {
+        while !interrupt.came() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        theirs.set();
+    });
+    stop
+}

@@ -1,0 +1,196 @@
+//! The causes that are found in the connections of the transfers.
+//!
+//! The rules see this host, its sockets and its packets. What only the sender's kernel knows comes
+//! from the sender: when that is the peer, its sockets are judged as evidence of their own.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use model::{
+    Evidence, Finding, Gap, Remedy, RemedyChange, SendPart, Socket, SocketTable, Source, Subject,
+    Transfer, TransferDirection, TransferSender, Undecided,
+};
+
+/// Causes of which a transfer's own connections tell. Others are named too; these are said to be
+/// undecided when the evidence lacks something.
+const OWN: [&str; 6] = [
+    "slow-start-after-idle",
+    "initial-window-small",
+    "short-connections",
+    "send-buffer-limited",
+    "receive-window-limited",
+    "application-limited",
+];
+/// The one that only the sender's kernel tells.
+const BY_SENDER: &str = "send-buffer-limited";
+
+/// What the rules say of the transfers.
+pub(super) struct Judged {
+    /// About their connections.
+    pub(super) findings: Vec<Finding>,
+    /// About all else of this host.
+    pub(super) others: Vec<Finding>,
+    pub(super) undecided: Vec<Undecided>,
+    pub(super) gaps: Vec<Gap>,
+}
+
+pub(super) fn judge(evidence: &Evidence, transfer: &Transfer) -> Judged {
+    let report = diagnose::diagnose(evidence);
+    let by_sender = diagnose::diagnose(&of_sender(evidence, transfer));
+    let mut all: Vec<Finding> = report.findings;
+    all.retain(|finding| finding.cause != BY_SENDER);
+    let told = |finding: &Finding| finding.cause == BY_SENDER;
+    let sender = |finding| match transfer.direction {
+        TransferDirection::Down => at_the_peer(finding, transfer),
+        TransferDirection::Up => finding,
+    };
+    all.extend(by_sender.findings.into_iter().filter(told).map(sender));
+    all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let (findings, others) =
+        all.into_iter().partition(|finding| concerns(&finding.subject, transfer));
+    let mut undecided = report.undecided;
+    undecided.retain(|one| OWN.contains(&one.cause.as_str()) && one.cause != BY_SENDER);
+    if transfer.senders.is_empty() {
+        undecided.push(Undecided {
+            cause: BY_SENDER.to_string(),
+            needs: "the sender's side of the transfers".to_string(),
+            closes_with: Some("netwhy transfer serve at the other end".to_string()),
+        });
+    }
+    let mut gaps = report.gaps;
+    gaps.retain(|gap| gap.source == Source::Packets);
+    Judged { findings, others, undecided, gaps }
+}
+
+/// The sender's sockets as evidence.
+fn of_sender(evidence: &Evidence, transfer: &Transfer) -> Evidence {
+    let sockets = transfer.senders.iter().filter_map(socket);
+    let wmem = transfer.senders.iter().find_map(|sender| sender.tcp_wmem.clone());
+    let wmem = wmem.map(|value| ("net.ipv4.tcp_wmem".to_string(), value));
+    Evidence {
+        schema_version: evidence.schema_version,
+        window: evidence.window,
+        sockets: Some(SocketTable { sockets: sockets.collect(), ..SocketTable::default() }),
+        sysctls: Some(wmem.into_iter().collect::<BTreeMap<_, _>>()),
+        ..Evidence::default()
+    }
+}
+
+/// The socket of a sender. The kernel's account of a full send buffer begins only when something is
+/// sent while the writer waits; a transfer's writer knows better how long it waited.
+fn socket(sender: &TransferSender) -> Option<Socket> {
+    let mut socket = sender.socket.as_deref()?.clone();
+    let full = sender.shares.iter().find(|share| share.part == SendPart::SendBuffer);
+    if let (Some(full), Some(tcp), 1) = (full, &mut socket.tcp, sender.connections) {
+        let before = socket.first.map_or(0, |first| first.sndbuf_limited_us);
+        let seen = before.saturating_add(full.us);
+        tcp.sndbuf_limited_us = tcp.sndbuf_limited_us.map(|told| told.max(seen));
+    }
+    Some(socket)
+}
+
+/// A finding of the peer's host: its commands are for there, not to be pasted here.
+fn at_the_peer(mut finding: Finding, transfer: &Transfer) -> Finding {
+    let peer = transfer.address.map_or_else(|| "the sender".to_string(), |at| at.ip().to_string());
+    for check in &mut finding.checks {
+        check.push_str(&format!("   # at {peer}"));
+    }
+    for remedy in &mut finding.remedies {
+        *remedy = Remedy {
+            change: RemedyChange::Advice,
+            text: format!("at {peer}: {}", remedy.command.as_ref().unwrap_or(&remedy.text)),
+            command: None,
+            ..remedy.clone()
+        };
+    }
+    finding
+}
+
+/// Whether one of the ends is the peer of the transfers.
+fn concerns(subject: &Subject, transfer: &Transfer) -> bool {
+    let Some(peer) = transfer.address else { return false };
+    let same = |end: SocketAddr| {
+        end.ip().to_canonical() == peer.ip().to_canonical() && end.port() == peer.port()
+    };
+    [subject.local, subject.remote].into_iter().flatten().any(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{SubjectKind, TransferSender};
+
+    use super::*;
+
+    #[test]
+    fn the_ends_tell_whose_finding_it_is() {
+        let peer: SocketAddr = "198.18.0.2:7717".parse().unwrap();
+        let transfer = Transfer { address: Some(peer), ..Transfer::default() };
+        let subject = |local: &str, remote: Option<&str>| Subject {
+            kind: SubjectKind::Connection,
+            name: String::new(),
+            local: Some(local.parse().unwrap()),
+            remote: remote.map(|end| end.parse().unwrap()),
+            processes: Vec::new(),
+        };
+        assert!(concerns(&subject("198.18.0.2:7717", None), &transfer));
+        assert!(concerns(&subject("198.18.0.1:4", Some("198.18.0.2:7717")), &transfer));
+        assert!(concerns(&subject("[::ffff:198.18.0.2]:7717", None), &transfer));
+        assert!(!concerns(&subject("198.18.0.2:80", None), &transfer));
+        assert!(!concerns(&subject("198.18.0.1:7717", None), &transfer));
+    }
+
+    #[test]
+    fn a_full_send_buffer_is_named_by_the_writer_that_waited() {
+        use model::{Earlier, SendShare, TcpInfo, TcpState, Timer};
+        let socket = Socket {
+            local: "198.18.0.2:7717".parse().unwrap(),
+            remote: "198.18.0.1:4000".parse().unwrap(),
+            state: TcpState::Established,
+            inode: 0,
+            cookie: 1,
+            uid: 0,
+            interface: 0,
+            pid: None,
+            receive_queue_bytes: 0,
+            send_queue_bytes: 0,
+            timer: Timer::default(),
+            memory: None,
+            tcp: Some(Box::new(TcpInfo {
+                busy_time_us: Some(4_000_000),
+                sndbuf_limited_us: Some(100_000),
+                rtt_us: Some(40_000),
+                ..TcpInfo::default()
+            })),
+            congestion: None,
+            last_at_ms: 4_000,
+            first: Some(Earlier::default()),
+        };
+        let sender = |us| TransferSender {
+            connections: 1,
+            socket: Some(Box::new(socket.clone())),
+            shares: vec![SendShare { part: SendPart::SendBuffer, us }],
+            ..TransferSender::default()
+        };
+        let judged = |us, direction| {
+            let transfer = Transfer {
+                address: Some(socket.local),
+                senders: vec![sender(us)],
+                direction,
+                ..Transfer::default()
+            };
+            judge(&Evidence::default(), &transfer).findings
+        };
+        let found = judged(3_500_000, TransferDirection::Down);
+        assert_eq!(found[0].cause, BY_SENDER);
+        assert!(found[0].remedies[0].text.starts_with("at 198.18.0.2: "), "{found:?}");
+        assert!(found[0].checks[0].ends_with("# at 198.18.0.2"), "{found:?}");
+        assert!(judged(100_000, TransferDirection::Down).is_empty());
+    }
+
+    #[test]
+    fn without_a_sender_nothing_is_made_up() {
+        let transfer = Transfer { senders: vec![TransferSender::default()], ..Transfer::default() };
+        let judged = judge(&Evidence::default(), &transfer);
+        assert!(judged.findings.is_empty() && judged.others.is_empty());
+    }
+}

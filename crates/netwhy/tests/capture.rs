@@ -1,0 +1,356 @@
+//! `netwhy capture` on the real kernel, in network namespaces of its own, held against tcpdump.
+//!
+//! They need root and Debian's packages (`tools/setup test`); without, each prints why it skips.
+
+#![allow(clippy::expect_used)]
+
+#[path = "live/host.rs"]
+#[allow(dead_code)]
+mod host;
+
+#[path = "capture/tools.rs"]
+mod tools;
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::{Command, Stdio};
+
+use host::{Host, need, output, pause, run, wait_until};
+use tools::{Running, VLAN_SENDER, datagrams, netwhy, read, refused, tcpdump, tshark};
+
+#[test]
+fn packets_are_those_that_tcpdump_has() {
+    let Some(_alone) = need(&["ip", "tcpdump", "tshark", "capinfos"]) else { return };
+    let (a, b) = Host::wired();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ours, theirs) = (folder.path().join("ours.pcapng"), folder.path().join("theirs.pcap"));
+    let filter = "udp port 7000 and greater 200";
+    let device = a.device();
+    let other = tcpdump(&a, &device, &theirs, &["-s", "500", filter]);
+    let capture = Running::start(&a, &["-i", &device, "-s", "500"], Some(&ours), filter);
+    datagrams(&b, "198.18.0.1:7000", 300, 40);
+    datagrams(&b, "198.18.0.1:7001", 50, 40);
+    datagrams(&a, "198.18.0.2:7000", 100, 40);
+    let said = capture.stop();
+    other.stop();
+
+    let (mine, file) = read(&ours);
+    let (theirs, _) = read(&theirs);
+    assert!(mine.len() > 200, "{} packets: {said}", mine.len());
+    assert_eq!(mine.len(), theirs.len(), "{said}");
+    for (mine, theirs) in mine.iter().zip(&theirs) {
+        assert_eq!((mine.length, &mine.bytes), (theirs.length, &theirs.bytes));
+        // The kernel stamps a packet once for all who listen, or for each when it comes in.
+        let apart = (mine.time_ns - theirs.time_ns).abs();
+        assert!(apart < 1_000_000, "{apart} ns apart");
+    }
+    assert!(mine.iter().any(|packet| packet.bytes.len() == 500 && packet.length > 1000));
+    assert_eq!((file[0].received, file[0].dropped), (Some(mine.len() as u64), Some(0)));
+    assert_eq!((&file[0].name, &file[0].filter[..]), (&device, filter));
+    assert!(
+        said.contains(&format!("{} packets", mine.len())) && said.contains("0 dropped"),
+        "{said}"
+    );
+
+    // Others read it the same: no packet is odd, and both directions are there.
+    let counted = run(Command::new("capinfos").args(["-rMcT"]).arg(&ours));
+    assert!(counted.trim().ends_with(&format!("\t{}", mine.len())), "{counted}");
+    let directions = tshark(&ours, &["-T", "fields", "-e", "frame.packet_flags_direction"]);
+    let with = |value: &str| directions.lines().filter(|line| *line == value).count();
+    assert!(with("0x00000001") > 100 && with("0x00000002") > 50, "{directions}");
+    assert_eq!(with("0x00000001") + with("0x00000002"), mine.len());
+    assert_eq!(tshark(&ours, &["-Y", "_ws.malformed"]), "");
+}
+
+#[test]
+fn files_rotate_and_the_oldest_is_written_anew() {
+    let Some(_alone) = need(&["ip"]) else { return };
+    let host = Host::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = folder.path().join("ring.pcapng");
+    let limits = ["-i", "lo", "--file-size", "8K", "--files", "3"];
+    let capture = Running::start(&host, &limits, Some(&base), "udp");
+    datagrams(&host, "127.0.0.1:7000", 200, 0);
+    let said = capture.stop();
+    let mut counts = Vec::new();
+    let mut times = Vec::new();
+    for number in 1..=3 {
+        let path = folder.path().join(format!("ring-{number}.pcapng"));
+        let (packets, file) = read(&path);
+        assert!(fs::metadata(&path).expect("a file").len() <= 8192);
+        assert_eq!((file[0].dropped, &file[0].name[..]), (Some(0), "lo"));
+        times.push(packets.last().expect("a packet").time_ns);
+        counts.push(packets.len());
+    }
+    // 42 packets a file: the fifth file, in the place of the second, has the last 32.
+    assert_eq!(counts, [42, 32, 42], "{said}");
+    assert!(times[2] < times[0] && times[0] < times[1], "{times:?}");
+    assert!(said.contains("200 packets") && said.contains("there are 3 files"), "{said}");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
+
+    // By time, without a limit of their number.
+    let base = folder.path().join("time.pcapng");
+    let capture = Running::start(
+        &host,
+        &["-i", "lo", "--file-seconds", "1", "--keep-root"],
+        Some(&base),
+        "udp",
+    );
+    for _ in 0..3 {
+        datagrams(&host, "127.0.0.1:7000", 5, 0);
+        pause(1100);
+    }
+    let said = capture.stop();
+    let each = (1..=3).map(|number| read(&folder.path().join(format!("time-0000{number}.pcapng"))));
+    let each: Vec<usize> = each.map(|(packets, _)| packets.len()).collect();
+    assert_eq!(each, [5, 5, 5], "{said}");
+}
+
+#[test]
+fn what_the_kernel_dropped_is_in_the_file() {
+    let Some(_alone) = need(&["ip"]) else { return };
+    let host = Host::new();
+    // Nobody reads: the pipe fills, then the ring.
+    let capture = Running::start(&host, &["-i", "lo", "--buffer", "512K"], None, "udp port 7000");
+    datagrams(&host, "127.0.0.1:7000", 8000, 0);
+    let (bytes, said) = capture.stop_and_read();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("drops.pcapng");
+    fs::write(&path, bytes).expect("to write");
+    let (packets, file) = read(&path);
+    let (received, dropped) =
+        (file[0].received.expect("a count"), file[0].dropped.expect("a count"));
+    // The loopback's own queue may lose some before anybody sees them.
+    assert!((2000..=8000).contains(&received), "{received} received: {said}");
+    // How many depends on the moment at which the pipe is full; each is counted once.
+    assert!(dropped > 0, "{said}");
+    assert_eq!(packets.len() as u64 + dropped, received, "{said}");
+    assert!(said.contains("--buffer"), "{said}");
+}
+
+#[test]
+fn all_interfaces_and_several() {
+    let Some(_alone) = need(&["ip", "tshark"]) else { return };
+    let (a, b) = Host::wired();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("any.pcapng");
+    let capture = Running::start(&a, &["-i", "any"], Some(&path), "udp port 7000 and inbound");
+    datagrams(&a, "127.0.0.1:7000", 7, 0);
+    datagrams(&b, "198.18.0.1:7000", 5, 0);
+    datagrams(&a, "198.18.0.2:7000", 3, 0);
+    capture.stop();
+    let (packets, file) = read(&path);
+    assert_eq!((packets.len(), &file[0].name[..]), (12, "any"));
+    // What the loopback has sent is not in the ring at all.
+    assert_eq!((file[0].received, file[0].dropped), (Some(12), Some(0)));
+    let fields = ["-T", "fields", "-e", "sll.ifindex", "-e", "sll.pkttype", "-e", "udp.dstport"];
+    let lines = tshark(&path, &fields);
+    assert_eq!(lines.lines().filter(|line| *line == "1\t0\t7000").count(), 7, "{lines}");
+
+    let path = folder.path().join("both.pcapng");
+    let device = a.device();
+    let capture = Running::start(&a, &["-i", "lo", "-i", &device], Some(&path), "udp port 7000");
+    datagrams(&a, "127.0.0.1:7000", 7, 0);
+    datagrams(&b, "198.18.0.1:7000", 5, 0);
+    capture.stop();
+    let (packets, file) = read(&path);
+    let of = |number| packets.iter().filter(|packet| packet.interface == number).count();
+    assert_eq!((of(0), of(1), &file[1].name), (7, 5, &device));
+}
+
+#[test]
+fn tags_that_the_kernel_took_out_are_put_back() {
+    let Some(_alone) = need(&["ip", "python3", "tcpdump", "tshark"]) else { return };
+    let (a, b) = Host::wired();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let device = b.device();
+    let other = tcpdump(&b, &device, &path("theirs.pcap"), &["udp or vlan"]);
+    let all = Running::start(&b, &["-i", &device], Some(&path("all.pcapng")), "udp or vlan");
+    let seven =
+        Running::start(&b, &["-i", &device], Some(&path("7.pcapng")), "vlan 7 and udp port 7000");
+    let any = Running::start(&b, &["-i", "any"], Some(&path("any.pcapng")), "");
+    let mut sender = a.command("python3 -c");
+    run(sender.args([VLAN_SENDER, &a.device()]));
+    pause(300);
+    let said = seven.stop();
+    assert!(said.contains("not in the kernel"), "{said}");
+    for capture in [all, any, other] {
+        capture.stop();
+    }
+    let (mine, _) = read(&path("all.pcapng"));
+    let (theirs, _) = read(&path("theirs.pcap"));
+    let bytes = |packets: &[tools::Packet]| {
+        packets.iter().map(|p| (p.bytes.clone(), p.length)).collect::<Vec<_>>()
+    };
+    assert_eq!(bytes(&mine), bytes(&theirs));
+    let tags: Vec<&[u8]> = mine.iter().map(|packet| &packet.bytes[12..16]).collect();
+    assert!(
+        tags.contains(&&[0x81, 0, 0, 7][..]) && tags.contains(&&[0x81, 0, 0x20, 8][..]),
+        "{tags:x?}"
+    );
+    assert_eq!(read(&path("7.pcapng")).0.len(), 2);
+    let ids = tshark(
+        &path("any.pcapng"),
+        &["-Y", "vlan", "-T", "fields", "-e", "vlan.id", "-e", "udp.dstport"],
+    );
+    assert_eq!(ids.lines().filter(|line| *line == "7\t7000").count(), 2, "{ids}");
+    assert_eq!(tshark(&path("any.pcapng"), &["-Y", "_ws.malformed"]), "");
+}
+
+#[test]
+fn it_stops_when_told() {
+    let Some(_alone) = need(&["ip"]) else { return };
+    let host = Host::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("some.pcapng");
+    let capture = Running::start(&host, &["-i", "lo", "--count", "10"], Some(&path), "");
+    datagrams(&host, "127.0.0.1:7000", 50, 0);
+    assert_eq!(capture.wait().0, Some(0));
+    assert_eq!(read(&path).0.len(), 10);
+
+    let words = ["-i", "lo", "--for", "500ms", "--force"];
+    let capture = Running::start(&host, &words, Some(&path), "udp");
+    datagrams(&host, "127.0.0.1:7000", 5, 0);
+    assert_eq!(capture.wait().0, Some(0));
+    assert_eq!(read(&path).0.len(), 5);
+
+    // A reader that goes away has seen enough.
+    let mut capture = Running::start(&host, &["-i", "lo"], None, "");
+    let mut some = [0; 100];
+    capture.output().read_exact(&mut some).expect("the beginning of a capture");
+    capture.close_output();
+    datagrams(&host, "127.0.0.1:7000", 5, 0);
+    let (code, said) = capture.wait();
+    assert_eq!(code, Some(0), "{said}");
+
+    // An interface that is removed; what came before is whole.
+    let (a, b) = Host::wired();
+    let device = a.device();
+    let capture = Running::start(&a, &["-i", &device, "--force"], Some(&path), "udp port 7000");
+    datagrams(&b, "198.18.0.1:7000", 5, 0);
+    pause(200);
+    a.run(&format!("ip link del {device}"));
+    let (code, said) = capture.wait();
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains(&format!("{device} was removed")), "{said}");
+    assert_eq!(read(&path).0.len(), 5);
+}
+
+#[test]
+fn root_is_given_up() {
+    let Some(_alone) = need(&["ip"]) else { return };
+    let host = Host::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines = |capture: &Running| {
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", capture.id())).expect("a process");
+        let line = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).expect(name);
+            line.split_ascii_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+        };
+        ["Uid:", "Gid:", "Groups:", "CapEff:", "CapPrm:", "NoNewPrivs:"].map(line)
+    };
+    let none = "0000000000000000";
+    let path = folder.path().join("1.pcapng");
+    let sudo = [("SUDO_UID", "54321"), ("SUDO_GID", "54322"), ("SUDO_USER", "ann")];
+    let capture = Running::with(&host, &["-i", "lo"], Some(&path), "udp", &sudo);
+    let four = |id: &str| [id; 4].join(" ");
+    let expected = [&four("54321"), &four("54322"), "54322", none, none, "1"];
+    assert_eq!(lines(&capture), expected.map(str::to_string));
+    datagrams(&host, "127.0.0.1:7000", 5, 0);
+    let said = capture.stop();
+    assert!(said.contains("as ann (54321) and no longer root"), "{said}");
+    let meta = fs::metadata(&path).expect("a file");
+    assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o777), (54321, 54322, 0o600));
+    assert_eq!(read(&path).0.len(), 5, "counts and packets are there without rights");
+
+    let path = folder.path().join("2.pcapng");
+    let capture = Running::start(&host, &["-i", "lo", "--keep-root"], Some(&path), "");
+    assert_eq!(lines(&capture)[0], four("0"));
+    assert!(!capture.stop().contains("no longer root"));
+
+    // Nobody may make files in this folder: any number is refused, some are made before.
+    let path = folder.path().join("3.pcapng");
+    let (code, said) =
+        refused(&host, &["-i", "lo", "--file-size", "4K", "-w", &path.display().to_string()]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("nobody") && said.contains("--keep-root"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let Some(_alone) = need(&["ip", "setpriv", "unshare"]) else { return };
+    let host = Host::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.pcapng").display().to_string();
+    fs::write(folder.path().join("there"), "").expect("to write");
+    let there = folder.path().join("there").display().to_string();
+    for (words, code, says) in [
+        (&["-i", "eth7", "-w", &path][..], 2, "there are: lo, and any"),
+        (&["-i", "lo/../x", "-w", &path], 2, "no such interface"),
+        (&["-i", "an-interface-with-a-long-name", "-w", &path], 2, "no interface has such a name"),
+        (&["-i", "lo", "-i", "lo", "-w", &path], 2, "given twice"),
+        (&["-i", "lo", "-w", &path, "tcp prot 80"], 2, "at «prot»"),
+        (&["-i", "lo", "-w", &path, "tcp", "port", "99999"], 2, "99999"),
+        (&["-i", "any", "-w", &path, "wlan type mgt"], 2, "802.11"),
+        (&["-i", "lo", "-w", "/no/such/folder/x"], 2, "no such file or directory"),
+        (&["-i", "lo", "-w", &there], 2, "--force"),
+        (&["-i", "lo", "-w", &path, "--files", "3"], 2, "--file-size or --file-seconds"),
+        (&["-i", "lo", "-w", "-", "--file-size", "1M"], 2, "one file"),
+        (&["-i", "any", "-w", &path, "--promiscuous"], 2, "by name"),
+        (&["-i", "lo", "-w", &path, "-s", "262145"], 2, "262144"),
+        (
+            &["-i", "lo", "-w", "/dev/full", "--for", "300ms"],
+            3,
+            "cannot write /dev/full: no space left",
+        ),
+    ] {
+        let (found, said) = refused(&host, words);
+        assert_eq!(found, Some(code), "{words:?}: {said}");
+        assert!(said.contains(says), "{words:?}: {said}");
+    }
+    assert!(!folder.path().join("x.pcapng").exists(), "nothing is left behind");
+
+    let copy =
+        std::path::Path::new("/tmp").join(format!("netwhy-test-capture-{}", std::process::id()));
+    fs::copy(netwhy().get_program(), &copy).expect("a copy");
+    let mut nobody = Command::new("setpriv");
+    nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
+    let said = output(nobody.args(["capture", "-i", "lo", "-w", "/tmp/x.pcapng"]));
+    fs::remove_file(&copy).expect("to remove the copy");
+    assert_eq!(said.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("CAP_NET_RAW") && said.contains("sudo"), "{said}");
+}
+
+#[test]
+fn a_full_disk_leaves_a_whole_file() {
+    let Some(_alone) = need(&["ip", "unshare", "mount"]) else { return };
+    let host = Host::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (small, kept) = (folder.path().join("small"), folder.path().join("kept.pcapng"));
+    fs::create_dir(&small).expect("a folder");
+    // The mount is seen by this shell alone, and gone with it.
+    let line = "mount -t tmpfs -o size=64k none \"$1\" && { \"$2\" capture -i lo -w \"$1/x\"; \
+                code=$?; cp \"$1/x\" \"$3\"; exit $code; }";
+    let mut shell = host.command("unshare -m sh -c");
+    shell.args([line, "sh"]).arg(&small).arg(netwhy().get_program()).arg(&kept);
+    let mut child = shell.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a shell");
+    let mut said = String::new();
+    let mut stderr = child.stderr.take().expect("its words");
+    let mut first = [0; 12];
+    stderr.read_exact(&mut first).expect("its words");
+    assert_eq!(&first, b"capturing on");
+    wait_until("it does not end", || {
+        datagrams(&host, "127.0.0.1:7000", 20, 0);
+        pause(100);
+        child.try_wait().expect("a process").is_some()
+    });
+    stderr.read_to_string(&mut said).expect("its words");
+    assert_eq!(child.wait().expect("a process").code(), Some(3), "{said}");
+    assert!(said.contains("no space left on device"), "{said}");
+    let (packets, _) = read(&kept);
+    assert!(packets.len() > 20, "{} packets", packets.len());
+}

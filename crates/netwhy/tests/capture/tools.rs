@@ -1,0 +1,221 @@
+//! What the tests of `netwhy capture` run and read: netwhy itself, tcpdump, tshark, traffic.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::UdpSocket;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use sys::capture::{Capture, End};
+use wire::capture::Interface;
+
+use super::host::{Host, output, pause, run, signal, wait_until};
+
+/// Sends frames with and without a VLAN tag out of the interface that is its argument.
+pub(crate) const VLAN_SENDER: &str = r#"
+import socket, struct, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind((sys.argv[1], 0))
+data = b"x" * 40
+udp = struct.pack("!HHHH", 5000, 7000, 8 + len(data), 0) + data
+ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0,
+                 bytes([198, 18, 0, 1]), bytes([198, 18, 0, 2]))
+all = b"\xff" * 6 + b"\x02\0\0\0\0\1"
+tag = lambda tci: struct.pack("!HH", 0x8100, tci)
+for before in [b"", tag(7), tag(0x2008), tag(7)]:
+    s.send(all + before + b"\x08\0" + ip + udp)
+"#;
+
+/// A packet that was read.
+pub(crate) struct Packet {
+    pub(crate) time_ns: i128,
+    pub(crate) interface: usize,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) length: u32,
+}
+
+/// All packets of a file, which must be whole, and its interfaces.
+pub(crate) fn read(path: &Path) -> (Vec<Packet>, Vec<Interface>) {
+    let mut capture = Capture::open(path).unwrap_or_else(|error| panic!("{error}"));
+    let mut packets = Vec::new();
+    let end = capture.packets(|packet| {
+        packets.push(Packet {
+            time_ns: packet.time_ns.expect("a time"),
+            interface: packet.interface,
+            bytes: packet.bytes.to_vec(),
+            length: packet.length,
+        });
+        ControlFlow::Continue(())
+    });
+    assert_eq!(end.expect("a file that can be read"), End::Whole, "{}", path.display());
+    assert_eq!(capture.reader().warnings(), [], "{}", path.display());
+    (packets, capture.reader().interfaces().to_vec())
+}
+
+/// What tshark makes of a file.
+pub(crate) fn tshark(path: &Path, words: &[&str]) -> String {
+    run(Command::new("tshark").arg("-r").arg(path).args(words))
+}
+
+/// The binary under test.
+pub(crate) fn netwhy() -> Command {
+    let built = env!("CARGO_BIN_EXE_netwhy").to_string();
+    Command::new(std::env::var("NETWHY_BIN").unwrap_or(built))
+}
+
+/// A capture that must not come about: its exit code and what it says.
+pub(crate) fn refused(host: &Host, words: &[&str]) -> (Option<i32>, String) {
+    let output = output(netwhy().args(["capture", "--netns", &host.name]).args(words));
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Sends datagrams of 100 bytes, each longer than the one before by so many, to an address of a
+/// host, from a host.
+pub(crate) fn datagrams(from: &Host, to: &str, count: usize, growth: usize) {
+    let name = from.name.clone();
+    let to = to.to_string();
+    let sender = std::thread::spawn(move || {
+        sys::namespace::enter(&name).expect("a namespace");
+        let any = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        for number in 0..count {
+            // Nobody listens: an ICMP answer makes the next call fail, and is of no interest.
+            let bytes = vec![b'x'; 100 + number * growth % 1300];
+            let _ = any.send_to(&bytes, &to).or_else(|_| any.send_to(&bytes, &to));
+        }
+    });
+    sender.join().expect("a sender");
+}
+
+impl Host {
+    /// Two namespaces with a wire between them which carries: it takes a moment to come up.
+    pub(crate) fn wired() -> (Host, Host) {
+        let (a, b) = Host::pair();
+        for (from, to, address) in [(&a, &b, "198.18.0.2:6999"), (&b, &a, "198.18.0.1:6999")] {
+            let name = to.name.clone();
+            let receiver = std::thread::spawn(move || {
+                sys::namespace::enter(&name).expect("a namespace");
+                let socket = UdpSocket::bind("0.0.0.0:6999").expect("a socket");
+                socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+                socket.recv(&mut [0; 100]).expect("a datagram");
+            });
+            wait_until("the wire carries nothing", || {
+                datagrams(from, address, 1, 0);
+                receiver.is_finished()
+            });
+            receiver.join().expect("a datagram");
+        }
+        // What is still on its way to a port that is closed again.
+        pause(100);
+        (a, b)
+    }
+
+    /// The name of its only interface beside the loopback.
+    pub(crate) fn device(&self) -> String {
+        let names = self.run("ip -o link show type veth");
+        let name = names.split(": ").nth(1).expect("an interface");
+        name.split('@').next().expect("a name").to_string()
+    }
+}
+
+/// A program that captures.
+pub(crate) struct Running {
+    child: Child,
+    words: BufReader<ChildStderr>,
+    first: String,
+}
+
+impl Running {
+    /// Starts netwhy in the namespace of a host; without a file it writes to a pipe. It captures
+    /// when this returns.
+    pub(crate) fn start(host: &Host, words: &[&str], file: Option<&Path>, filter: &str) -> Self {
+        Running::with(host, words, file, filter, &[])
+    }
+
+    /// The same with variables set.
+    pub(crate) fn with(
+        host: &Host,
+        words: &[&str],
+        file: Option<&Path>,
+        filter: &str,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let mut command = netwhy();
+        // Whoever runs the tests with sudo is not part of them.
+        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
+            command.env_remove(name);
+        }
+        command.envs(variables.iter().copied());
+        command.args(["capture", "--netns", &host.name]).args(words);
+        command.arg("-w").arg(file.unwrap_or(Path::new("-"))).args(filter.split_ascii_whitespace());
+        Running::spawn(&mut command, "capturing on")
+    }
+
+    /// Starts a command, and waits until it says that it is ready.
+    pub(crate) fn spawn(command: &mut Command, ready: &str) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut words = BufReader::new(child.stderr.take().expect("its words"));
+        let mut first = String::new();
+        while !first.contains(ready) {
+            let more = words.read_line(&mut first).expect("its words");
+            assert!(more > 0, "{command:?}: {first}");
+        }
+        Running { child, words, first }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn output(&mut self) -> &mut ChildStdout {
+        self.child.stdout.as_mut().expect("its output")
+    }
+
+    pub(crate) fn close_output(&mut self) {
+        self.child.stdout = None;
+    }
+
+    /// Ctrl-C; what it said.
+    pub(crate) fn stop(self) -> String {
+        signal(self.id(), Signal::INT);
+        let (code, said) = self.wait();
+        assert_eq!(code, Some(0), "{said}");
+        said
+    }
+
+    /// SIGTERM; what it wrote to its pipe and said.
+    pub(crate) fn stop_and_read(mut self) -> (Vec<u8>, String) {
+        signal(self.id(), Signal::TERM);
+        let mut bytes = Vec::new();
+        self.output().read_to_end(&mut bytes).expect("its output");
+        let (code, said) = self.wait();
+        assert_eq!(code, Some(0), "{said}");
+        (bytes, said)
+    }
+
+    /// Waits for its end: exit code, and what it said.
+    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
+        wait_until("the capture does not end", || matches!(self.child.try_wait(), Ok(Some(_))));
+        let mut said = std::mem::take(&mut self.first);
+        self.words.read_to_string(&mut said).expect("its words");
+        (self.child.wait().expect("its end").code(), said)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Only a test that failed leaves it running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// tcpdump beside netwhy, which captures when this returns.
+pub(crate) fn tcpdump(host: &Host, device: &str, file: &Path, words: &[&str]) -> Running {
+    let mut command =
+        host.command("tcpdump -Z root -U --time-stamp-precision=nano --immediate-mode");
+    command.args(["-i", device, "-w"]).arg(file).args(words);
+    Running::spawn(&mut command, "listening on")
+}

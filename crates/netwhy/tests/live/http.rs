@@ -1,0 +1,298 @@
+//! `netwhy http` on real servers: figures that agree with what the server saw, and causes.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use serde_json::Value;
+
+use super::far::Far;
+use super::host::{Host, need, output, run};
+use super::servers::{NGINX, nginx, plain_nginx};
+use super::tool::{Report, netwhy, report};
+
+fn http(host: &Host, words: &str) -> Command {
+    let mut command = netwhy();
+    command.args(["http", "--netns", &host.name]).args(words.split_ascii_whitespace());
+    command
+}
+
+fn load(host: &Host, words: &str) -> Report {
+    report(&output(http(host, words).arg("--json")))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn each_request_is_in_the_servers_log_and_a_healthy_server_has_no_cause() {
+    let Some(_alone) = need(NGINX) else { return };
+    let (client, host) = Host::pair();
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("access.log");
+    let server = "server { listen 80 backlog=511; location / { return 200 hello; } }";
+    let _server = nginx(&host, "", "", &format!("access_log {} combined; {server}", log.display()));
+    host.wait_for_listener(80);
+    let seen = load(&client, "-c 20 -n 3000 http://198.18.0.2/some/where?x=1");
+    seen.is_healthy("nginx that answers at once");
+    let told = &seen.0;
+    assert_eq!(number(&told["requests"]), 3_000, "{told:#}");
+    assert_eq!(told["statuses"][0]["status"], 200);
+    assert_eq!(number(&told["opened"]), 20);
+    assert_eq!(number(&told["latency_us"]["count"]), 3_000);
+    let text = std::fs::read_to_string(&log).expect("the log");
+    let lines = text.lines().filter(|line| line.contains("GET /some/where?x=1 HTTP/1.1\" 200"));
+    assert_eq!(lines.count(), 3_000);
+    // Without keep-alive: as many connections as requests, and the server says the same.
+    let seen = load(&client, "-c 20 -n 2000 --new-connections http://198.18.0.2/");
+    assert_eq!((number(&seen.0["requests"]), number(&seen.0["opened"])), (2_000, 2_000));
+    let text = std::fs::read_to_string(&log).expect("the log");
+    assert_eq!(text.lines().count(), 5_000);
+}
+
+#[test]
+fn answers_that_wait_for_a_delayed_ack_are_explained() {
+    let Some(_alone) = need(NGINX) else { return };
+    let host = Host::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("page"), "one segment").expect("a page");
+    let root = folder.path().display();
+    run(Command::new("chmod").args(["-R", "a+rX", &root.to_string()]));
+    let http = format!(
+        "sendfile on; tcp_nodelay off; tcp_nopush off; server {{ listen 80; root {root}; }}"
+    );
+    let _server = nginx(&host, "", "", &http);
+    host.wait_for_listener(80);
+    let seen = load(&host, "-c 8 -d 3s http://127.0.0.1/page");
+    let finding = seen.finding("delayed-ack-nagle");
+    assert!(finding.0["subject"]["name"].as_str().is_some_and(|name| name.contains(":80")));
+    let p50 = number(&seen.0["latency_us"]["p50"]);
+    assert!((38_000..60_000).contains(&p50), "{p50} µs");
+    assert!(number(&seen.0["phases_us"]["rest"]["p50"]) > 35_000);
+}
+
+#[test]
+fn a_listener_that_overflows_is_told_as_connections_that_open_late() {
+    let Some(_alone) = need(&["ip", "ss", "python3"]) else { return };
+    let (client, host) = Host::pair();
+    // It accepts a few at a time, and rests in between: its queue of two is full most of the time.
+    let _server = host.python(
+        "import socket, time\n\
+         s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n\
+         s.bind(('0.0.0.0', 80)); s.listen(2)\n\
+         while True:\n\
+         \x20   c, _ = s.accept(); c.settimeout(0.02)\n\
+         \x20   try:\n\
+         \x20       c.recv(4096)\n\
+         \x20       c.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok')\n\
+         \x20   except OSError: pass\n\
+         \x20   c.close(); time.sleep(0.01)",
+    );
+    host.wait_for_listener(80);
+    let seen = load(&client, "-c 40 -d 6s --new-connections http://198.18.0.2/");
+    let finding = seen.finding("syn-retransmitted");
+    let text = finding.0.to_string();
+    assert!(text.contains("198.18.0.2:80"), "{text}");
+    assert!(text.contains("run netwhy on 198.18.0.2"), "{text}");
+    let late = &seen.0["syns_repeated"][0];
+    let opened = late["opened"].as_array().expect("a list");
+    let opened: u64 = opened.iter().map(number).sum();
+    assert!(opened + number(&late["unopened"]) > 5, "{late}");
+    assert!(number(&late["waited_us"]) >= 1_000_000, "{late}");
+}
+
+#[test]
+fn a_rate_is_kept_and_both_latencies_are_told() {
+    let Some(_alone) = need(NGINX) else { return };
+    let (client, host) = Host::pair();
+    let _server = plain_nginx(&host, "80 backlog=511");
+    let seen = load(&client, "-c 20 -d 3s --rate 1000 http://198.18.0.2/");
+    let requests = number(&seen.0["requests"]);
+    // On a busy machine the last ones may come too late.
+    assert!((2_900..=3_000).contains(&requests), "{requests}");
+    assert!(number(&seen.0["unsent"]) <= 100, "{:#}", seen.0);
+    assert_eq!(number(&seen.0["intended_latency_us"]["count"]), requests);
+}
+
+#[test]
+fn ten_thousand_connections_at_once() {
+    let Some(_alone) = need(NGINX) else { return };
+    let (client, host) = Host::pair();
+    host.set("net.core.somaxconn", "65535");
+    let _server = nginx(
+        &host,
+        "worker_rlimit_nofile 15000;",
+        "worker_connections 14000;",
+        "server { listen 80 backlog=16384; return 200 ok; }",
+    );
+    host.wait_for_listener(80);
+    let seen = load(&client, "-c 10000 -n 60000 --timeout 30s --sample 0 http://198.18.0.2/");
+    let told = &seen.0;
+    assert_eq!((number(&told["requests"]), number(&told["opened"])), (60_000, 10_000), "{told:#}");
+    // More than there are files: said before anything is sent.
+    let refused = output(&mut http(&client, "-c 900000 http://198.18.0.2/"));
+    assert_eq!(refused.status.code(), Some(2));
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(words.contains("open files, and the limit is"), "{words}");
+}
+
+#[test]
+fn ipv6_unix_sockets_http2_and_urls_of_a_file() {
+    let Some(_alone) = need(NGINX) else { return };
+    let host = Host::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path().display();
+    let http = format!(
+        "access_log {at}/log combined;\n\
+         server {{ listen 80; listen [::1]:80; listen unix:{at}/socket; return 200 plain; }}\n\
+         server {{ listen 81 http2; location / {{ return 200 two; }} }}"
+    );
+    let _server = nginx(&host, "", "", &http);
+    host.wait_for_listener(81);
+    let urls = folder.path().join("urls");
+    let text = "http://127.0.0.1/one\nHEAD http://127.0.0.1/two\nhttp://[::1]/three\n";
+    std::fs::write(&urls, text).expect("a file");
+    let histogram = folder.path().join("latency.hdr");
+    for (words, asked) in [
+        ("-n 100 http://[::1]/v6".to_string(), "GET /v6 HTTP/1.1"),
+        (format!("-n 100 --unix-socket {at}/socket http://any/unix"), "GET /unix HTTP/1.1"),
+        ("-n 100 --http2 --pipeline 4 http://127.0.0.1:81/two".to_string(), "GET /two HTTP/2.0"),
+        ("-n 100 -b hello -H X-A:1 http://127.0.0.1/".to_string(), "POST / HTTP/1.1"),
+        (format!("-n 300 --urls-file {}", urls.display()), "HEAD /two HTTP/1.1"),
+        (format!("-n 100 --hdr {} http://127.0.0.1/hdr", histogram.display()), "GET /hdr HTTP/1.1"),
+    ] {
+        let seen = load(&host, &words);
+        assert_eq!(seen.0["statuses"][0]["status"], 200, "{words}: {:#}", seen.0);
+        let requests = number(&seen.0["requests"]);
+        assert!(requests == 100 || requests == 300, "{words}: {requests}");
+        let text = std::fs::read_to_string(folder.path().join("log")).expect("the log");
+        let lines = text.lines().filter(|line| line.contains(asked)).count();
+        // Connections take turns at the URLs: each has its third, give or take one a connection.
+        assert!((60..=140).contains(&lines), "{words}: {lines} lines with {asked}");
+    }
+    let text = std::fs::read_to_string(&histogram).expect("a log of histograms");
+    let entries = IntervalLogIterator::new(text.as_bytes());
+    let histograms = entries.filter(|entry| matches!(entry, Ok(LogEntry::Interval(_))));
+    assert_eq!(histograms.count(), 1, "{text}");
+}
+
+#[test]
+fn what_goes_wrong_is_told_and_always_ends() {
+    let Some(_alone) = need(&["ip", "ss", "python3"]) else { return };
+    let (client, host) = Host::pair();
+    let run = |words: &str| {
+        let begun = Instant::now();
+        let output = output(&mut http(&client, words));
+        assert!(begun.elapsed() < Duration::from_secs(20), "{words}");
+        let text = [&output.stdout[..], &output.stderr[..]].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (code, text) = run("http://no-such-host.invalid/");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("cannot find the address of no-such-host.invalid"), "{text}");
+    let (code, text) = run("-n 20 http://198.18.0.2:81/");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("20 connect: ECONNREFUSED"), "{text}");
+    // Nobody is there: SYNs go unanswered until the timeout.
+    host.run("ip route add blackhole 198.18.0.1");
+    let (code, text) = run("-c 2 -n 2 --timeout 2s http://198.18.0.2:82/");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("2 timeout: no connection"), "{text}");
+    assert!(text.contains("does not answer SYNs"), "{text}");
+}
+
+/// Answers begin 30 ms after the request and go on 50 ms later; in clear on port 80, by TLS on 443.
+const SLOW: &str = r#"
+[[processes]]
+name = "certificate"
+host = "server"
+run = """
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=slow -keyout FOLDER/key -out FOLDER/certificate
+exec python3 -c '
+import socket, ssl, threading, time
+def serve(s):
+    while True: threading.Thread(target=answer, args=(s.accept()[0],)).start()
+def answer(c):
+    try:
+        if c.getsockname()[1] == 443: c = tls.wrap_socket(c, server_side=True)
+        c.recv(65536); time.sleep(0.03)
+        c.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 10\\r\\n\\r\\nhello"); time.sleep(0.05)
+        c.sendall(b"again"); c.close()
+    except OSError: pass
+tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+tls.load_cert_chain("FOLDER/certificate", "FOLDER/key")
+threading.Thread(target=serve, args=(socket.create_server(("", 80)),)).start()
+serve(socket.create_server(("", 443)))
+'
+"""
+ready = { listens = 443 }
+"#;
+
+#[test]
+fn phases_are_those_of_curl() {
+    let Some(_alone) = need(&["ip", "curl", "openssl", "python3"]) else { return };
+    let far = Far::new(SLOW);
+    for scheme in ["http", "https"] {
+        let url = format!("{scheme}://198.18.0.2/");
+        let mut theirs: [Vec<f64>; 4] = Default::default();
+        let form = "%{time_connect} %{time_appconnect} %{time_starttransfer} %{time_total}";
+        for _ in 0..5 {
+            let said = far.run("client", &format!("curl -sk -o /dev/null -w '{form}' {url}"));
+            let times: Vec<f64> = said.split(' ').map(|one| one.parse().expect("s")).collect();
+            let [connected, secured, begun, ended] = times[..] else { panic!("{said}") };
+            let asked = connected.max(secured);
+            for (all, time) in
+                theirs.iter_mut().zip([connected, asked - connected, begun - asked, ended - begun])
+            {
+                all.push(time * 1e3);
+            }
+        }
+        let words = "http -k -c 1 -n 5 --new-connections --sample 0 --json";
+        let said = far.run("client", &format!("{} {words} {url}", far.program()));
+        let told: Value = serde_json::from_str(&said).expect("a report");
+        assert_eq!(number(&told["requests"]), 5, "{told:#}");
+        for (phase, mut theirs) in ["connect", "tls", "first_byte", "rest"].iter().zip(theirs) {
+            theirs.sort_by(f64::total_cmp);
+            let p50 = &told["phases_us"][phase]["p50"];
+            let ours = p50.as_f64().unwrap_or(0.0) / 1e3;
+            println!("{scheme} {phase}: netwhy {ours:.1} ms, curl {:.1} ms", theirs[2]);
+            // Both may be late on a busy machine.
+            assert!((ours - theirs[2]).abs() < 12.0, "{scheme} {phase}: {ours} and {theirs:?} ms");
+        }
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_requests() {
+    let Some(_alone) = need(NGINX) else { return };
+    let host = Host::new();
+    let _server = plain_nginx(&host, "80 backlog=511");
+    let most = |requests: u32| {
+        let words = format!("-c 50 -n {requests} -d 5m --sample 20000 http://127.0.0.1/");
+        let mut child = http(&host, &words);
+        let child = child.arg("--json").stdout(std::process::Stdio::piped());
+        let mut child = child.spawn().expect("netwhy");
+        let status = format!("/proc/{}/status", child.id());
+        let mut text = String::new();
+        let report = std::thread::spawn({
+            let mut out = child.stdout.take().expect("standard output");
+            move || std::io::read_to_string(&mut out).expect("a report")
+        });
+        while child.try_wait().expect("its state").is_none() {
+            // It is gone between two looks.
+            text = std::fs::read_to_string(&status)
+                .ok()
+                .filter(|text| text.contains("VmHWM"))
+                .unwrap_or(text);
+            super::host::pause(20);
+        }
+        let told: Value = serde_json::from_str(&report.join().expect("a reader")).expect("JSON");
+        assert_eq!(number(&told["requests"]), u64::from(requests), "{told:#}");
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a figure");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("kB")
+    };
+    let (few, many) = (most(30_000), most(300_000));
+    println!("at most {few} kB for 30,000 requests, {many} kB for 300,000");
+    assert!(many < few + 4096, "{few} kB, {many} kB");
+}

@@ -1,0 +1,387 @@
+//! `netwhy transfer` and its server: over the loopback of a namespace, and against peers that are
+//! wrong, hostile, silent or gone.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::far::Far;
+use super::host::{Host, Program, need, output, pause, signal};
+use super::tool::netwhy;
+
+/// A server of netwhy in a namespace, ended with the test; listens when this returns.
+fn serve(host: &Host, more: &[&str]) -> Program {
+    let mut command = netwhy();
+    command.args(["transfer", "serve", "--netns", &host.name]).args(more);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("a server");
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stderr.take().expect("standard error"));
+    lines.read_line(&mut said).expect("its words");
+    assert!(said.contains("listening on"), "{said}");
+    // What it says later is read, so that it can say it.
+    std::thread::spawn(move || lines.read_to_string(&mut String::new()));
+    Program(child)
+}
+
+/// Exit code, standard output, standard error.
+fn transfer(host: &Host, words: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = netwhy();
+    let ran = output(command.args(["transfer", "--netns", &host.name]).args(words));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
+}
+
+/// Text without its line breaks.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn json(host: &Host, words: &[&str]) -> Value {
+    let (code, said, errors) = transfer(host, &[words, &["--json"]].concat());
+    assert_eq!(code, Some(0), "{said}{errors}");
+    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}{errors}"))
+}
+
+#[test]
+fn both_directions_arrive_whole_with_the_senders_side() {
+    let Some(_alone) = need(&["ip"]) else { return };
+    let host = Host::new();
+    let _server = serve(&host, &[]);
+    for (direction, more) in [
+        ("down", &["--reconnect"][..]),
+        ("up", &["--reconnect"]),
+        ("down", &["--streams", "3", "--congestion", "cubic"]),
+        ("up", &["--streams", "3", "--buffer", "1KiB"]),
+    ] {
+        let words = ["127.0.0.1", "--size", "2M", "-n", "4", "--direction", direction];
+        let report = json(&host, &[&words[..], more].concat());
+        let measured = &report["transfer"];
+        let streams = measured["streams"].as_u64().expect("streams");
+        assert_eq!(measured["done"], 4 * streams, "{measured:#}");
+        assert_eq!(measured["bytes"], 8_000_000 * streams);
+        assert_eq!(measured["direction"], direction);
+        let senders = measured["senders"].as_array().expect("the sender's side");
+        assert_eq!(senders.len() as u64, streams);
+        for sender in senders {
+            assert_eq!(sender["written_bytes"], 8_000_000);
+            assert_eq!(sender["connections"], if streams == 1 { 4 } else { 1 });
+            assert_eq!(sender["starts"].as_array().map(Vec::len), Some(4));
+            let samples = sender["samples"].as_array().expect("samples").len();
+            assert!((1..=400).contains(&samples), "{samples}");
+        }
+        if more.contains(&"cubic") {
+            assert_eq!(senders[0]["congestion"], "cubic");
+        }
+        for one in measured["transfers"].as_array().expect("transfers") {
+            assert_eq!(one["connect_us"].is_null(), streams > 1 && one["number"] != 0);
+            assert!(one["theory"]["us"].as_u64() > Some(0), "{one:#}");
+        }
+        assert_eq!(report["findings"].as_array().map(Vec::len), Some(0), "{report:#}");
+    }
+}
+
+#[test]
+fn bulk_takes_its_time_and_text_fits() {
+    let Some(_alone) = need(&["ip"]) else { return };
+    let host = Host::new();
+    let _server = serve(&host, &["--bind", "[::1]:7000"]);
+    for direction in ["down", "up"] {
+        let began = Instant::now();
+        let words = ["[::1]:7000", "--for", "1s", "--direction", direction];
+        let (code, text, errors) = transfer(&host, &words);
+        assert_eq!(code, Some(0), "{text}{errors}");
+        assert!(began.elapsed() < Duration::from_secs(6));
+        assert!(text.contains(" 1 transfer, ") && text.contains("Gbit/s"), "{text}");
+        assert!(text.contains("What the sender waited for"), "{text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_and_no_server_hangs_a_client() {
+    let Some(_alone) = need(&["ip", "python3"]) else { return };
+    let host = Host::new();
+    let fails = |words: &[&str], says: &str| {
+        let began = Instant::now();
+        let (code, text, errors) = transfer(&host, words);
+        assert_eq!(code, Some(3), "{text}{errors}");
+        assert!(errors.contains(says), "«{says}» is not in {errors}{text}");
+        assert!(!errors.contains("panicked"), "{errors}");
+        assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    };
+    fails(&["no-such-host.invalid"], "cannot find the address of no-such-host.invalid");
+    fails(&["127.0.0.1:9"], "nothing listens there");
+    let (code, text, _) = transfer(&host, &["http://127.0.0.1:9/"]);
+    assert_eq!(code, Some(3));
+    assert!(text.contains("1  127.0.0.1:9 refuses connections"), "{text}");
+    assert!(words(&text).contains("nothing listens there (3 times)"), "{text}");
+    // Peers that answer something else, nothing, another version, half, or too much.
+    for (port, says, program) in [
+        (
+            7001,
+            "is not netwhy transfer serve",
+            "c.sendall(b'SSH-2.0-OpenSSH_9.2p1 Debian\\r\\n'*9)",
+        ),
+        (7002, "nothing came for 2 s", "time.sleep(8)"),
+        (7003, "speaks version 9", "c.sendall(b'nwxfer\\r\\n\\0\\x09'+bytes(30))"),
+        (7004, "closed the connection before its greeting", "pass"),
+        (
+            7005,
+            "refused: \u{fffd}[2J no",
+            "c.sendall(b'nwxfer\\r\\n\\0\\1'+bytes(30))\n c.recv(999)\n \
+             c.sendall(b'\\0\\1\\0\\7'+bytes(16)+b'\\x1b[2J no')",
+        ),
+        (7006, "reset the connection", "c.setsockopt(1,13,struct.pack('ii',1,0))"),
+    ] {
+        let _peer = host.python(&format!(
+            "import socket,struct,time\ns=socket.socket()\ns.bind(('127.0.0.1',{port}))\n\
+             s.listen(9)\nwhile True:\n c,_=s.accept()\n c.recv(32)\n {program}\n c.close()"
+        ));
+        host.wait_for_listener(port);
+        fails(&[&format!("127.0.0.1:{port}"), "--timeout", "2s"], says);
+    }
+}
+
+#[test]
+fn servers_that_break_off_are_counted() {
+    let Some(_alone) = need(&["ip", "python3"]) else { return };
+    let host = Host::new();
+    // Accepts a session, and lies: half of the bytes, then the end; its report is 4 GiB long.
+    let liar = "import socket,threading\ns=socket.socket()\ns.bind(('127.0.0.1',7000))\n\
+        s.listen(9)\ndef f(c):\n h=c.recv(32)\n if h[11]==0:\n  c.sendall(b'nwxfer\\r\\n\\0\\1'+bytes(30))\n\
+        \u{20} c.recv(999)\n  c.sendall(bytes(20))\n  c.recv(8)\n  c.sendall(b'\\xff'*99)\n else:\n\
+        \u{20} c.recv(99)\n  c.sendall(bytes(500000))\n c.close()\n\
+        while True: threading.Thread(target=f,args=(s.accept()[0],)).start()";
+    let _liar = host.python(liar);
+    host.wait_for_listener(7000);
+    let report = json(&host, &["127.0.0.1:7000", "--size", "1M", "-n", "9", "--timeout", "2s"]);
+    let measured = &report["transfer"];
+    assert_eq!((&measured["begun"], &measured["done"]), (&3.into(), &0.into()), "{measured:#}");
+    let errors = measured["errors"].to_string();
+    assert!(errors.contains("before the transfer was over\""), "{errors}");
+    assert!(errors.contains("a report of 4294967295 bytes is too long"), "{errors}");
+
+    // A web server: whole, too short, an error.
+    let web = "import socket\ns=socket.socket()\ns.bind(('127.0.0.1',8000))\ns.listen(9)\n\
+        while True:\n c,_=s.accept()\n q=c.recv(999)\n\
+        \u{20}if b'/short' in q: c.sendall(b'HTTP/1.0 200 OK\\r\\nContent-Length: 9\\r\\n\\r\\n1234')\n\
+        \u{20}elif b'/whole' in q: c.sendall(b'HTTP/1.0 200 OK\\r\\n\\r\\n'+bytes(100000))\n\
+        \u{20}else: c.sendall(b'HTTP/1.0 404 No\\r\\n\\r\\n')\n c.close()";
+    let _web = host.python(web);
+    host.wait_for_listener(8000);
+    let report = json(&host, &["http://127.0.0.1:8000/whole", "-n", "3"]);
+    assert_eq!(report["transfer"]["done"], 3);
+    assert_eq!(report["transfer"]["bytes"], 300_000);
+    let report = json(&host, &["http://127.0.0.1:8000/short", "-n", "1"]);
+    let errors = report["transfer"]["errors"].to_string();
+    assert!(errors.contains("the peer closed the connection"), "{errors}");
+    let (code, text, _) = transfer(&host, &["http://127.0.0.1:8000/", "-n", "1"]);
+    assert_eq!(code, Some(3));
+    assert!(text.contains("failed: the server answered 404"), "{text}");
+}
+
+#[test]
+fn a_server_does_what_it_was_told_to_and_nothing_else() {
+    let Some(_alone) = need(&["ip", "python3"]) else { return };
+    let host = Host::new();
+    let server = serve(
+        &host,
+        &["--token", "right", "--max-time", "20s", "--max-bytes", "10M", "--max-clients", "1"],
+    );
+    let refused = |words: &[&str], says: &str| {
+        let (code, text, errors) = transfer(&host, &[&["127.0.0.1"], words].concat());
+        assert_eq!(code, Some(3), "{text}{errors}");
+        assert!(errors.contains(says), "«{says}» is not in {errors}");
+    };
+    let right = ["--token", "right", "--for", "3s", "--size", "1M"];
+    refused(&["--for", "3s"], "wants a token");
+    refused(&["--for", "3s", "--token", "wrong"], "the token is wrong");
+    refused(&["--for", "1m", "--token", "right"], "this server allows 20 s (--max-time)");
+    refused(&["--for", "3s", "--token", "right", "--size", "20M"], "--max-bytes");
+    let cubics = ["--for", "3s", "--token", "right", "--congestion", "no-such"];
+    refused(&cubics, "cannot use the congestion control no-such");
+    let report = json(&host, &[&["127.0.0.1", "-n", "2"], &right[..]].concat());
+    assert_eq!(report["transfer"]["done"], 2);
+    // More than it allows is not sent, and that is said.
+    let report = json(&host, &["127.0.0.1", "--token", "right", "--for", "2s"]);
+    assert!(report["transfer"]["bytes"].as_u64() < Some(11_000_000), "{:#}", report["transfer"]);
+    let errors = report["transfer"]["errors"].to_string();
+    assert!(errors.contains("server: the limit of bytes is reached"), "{errors}");
+
+    // Strangers who say nothing, rubbish, or of sessions that are not: dropped, and no harm done.
+    let _strangers = host.python(
+        "import socket,time\nk=[]\nfor i in range(200):\n s=socket.socket()\n \
+         s.connect(('127.0.0.1',7717))\n k.append(s)\n try: s.sendall([b'',b'GET / HTTP/1.0\\r\\n\\r\\n'+\
+         b'x'*99,b'nwxfer\\r\\n\\0\\1\\0\\1'+b'\\xff'*20+b'\\xff'*20000][i%3])\n except OSError: pass\n\
+         time.sleep(60)",
+    );
+    pause(7000);
+    let report = json(&host, &[&["127.0.0.1", "-n", "2"], &right[..]].concat());
+    assert_eq!(report["transfer"]["done"], 2);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("status");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
+    let kib: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(kib < 100 << 10, "{kib} KiB");
+
+    // One client at a time.
+    let mut command = netwhy();
+    command.args(["transfer", "--netns", &host.name, "127.0.0.1", "--token", "right"]);
+    command.args(["--size", "1000", "--interval", "1s", "--for", "9s"]);
+    let first = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a client");
+    pause(1500);
+    refused(&right, "has 1 clients already");
+    interrupted(first);
+}
+
+/// Ctrl-C ends a transfer with what was measured.
+fn interrupted(client: Child) {
+    signal(client.id(), rustix::process::Signal::INT);
+    let began = Instant::now();
+    let ended = client.wait_with_output().expect("its output");
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(ended.status.code(), Some(0), "{text}");
+    assert!(began.elapsed() < Duration::from_secs(4));
+    assert!(text.contains("; interrupted") && text.contains("1 kB"), "{text}");
+}
+
+#[test]
+fn a_server_ends_by_itself_and_a_client_sees_it_go() {
+    let Some(_alone) = need(&["ip"]) else { return };
+    let host = Host::new();
+    let began = Instant::now();
+    let mut server = serve(&host, &["--for", "2s"]);
+    let (code, text, errors) = transfer(&host, &["127.0.0.1", "--for", "9s", "--timeout", "3s"]);
+    assert_eq!(code, Some(0), "what was measured is kept: {text}{errors}");
+    assert!(words(&text).contains("failed: the server ended it 7."), "{text}");
+    assert!(words(&text).contains("failed: the server did not tell its side"), "{text}");
+    assert!(server.0.wait().expect("its end").success());
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+}
+
+/// What is named of transfers in a namespace.
+fn named(report: &Value) -> Vec<&str> {
+    let all = report["findings"].as_array().expect("findings");
+    all.iter().filter_map(|finding| finding["cause"].as_str()).collect()
+}
+
+#[test]
+fn a_sender_with_a_slow_store_is_named_and_one_that_reads_more_at_once_is_not() {
+    let Some(_alone) = need(&["ip"]) else { return };
+    let host = Host::new();
+    let _server = serve(&host, &[]);
+    for direction in ["down", "up"] {
+        let words = ["127.0.0.1", "--size", "500K", "-n", "2", "--source-delay", "300us"];
+        let small = ["--direction", direction, "--buffer", "1KiB"];
+        let report = json(&host, &[&words[..], &small].concat());
+        assert_eq!(named(&report), ["application-limited"], "{report:#}");
+        let finding = &report["findings"][0];
+        assert_eq!(finding["subject"]["local"], "127.0.0.1:7717");
+        assert!(finding["impact"]["share"].as_f64() > Some(0.5), "{finding:#}");
+        let large = ["--direction", direction, "--buffer", "1MiB"];
+        let report = json(&host, &[&words[..], &large].concat());
+        assert_eq!(named(&report), [""; 0], "{report:#}");
+    }
+}
+
+/// netwhy serves transfers at the other end.
+const SERVES: &str = r#"
+[[processes]]
+name = "serve"
+host = "server"
+run = "exec NETWHY transfer serve --bind ${server} --token t"
+ready = { listens = 7717 }
+"#;
+
+/// Transfers, and what is named of those causes that transfers alone have.
+fn over(far: &Far, words: &str) -> (Value, Vec<String>) {
+    let fixed = "198.18.0.2 --token t --congestion cubic --bandwidth 100M --json";
+    let said = far.run("client", &format!("{} transfer {fixed} {words}", far.program()));
+    let report: Value = serde_json::from_str(&said).expect("a report");
+    let own = [
+        "slow-start-after-idle",
+        "initial-window-small",
+        "short-connections",
+        "send-buffer-limited",
+        "receive-window-limited",
+        "application-limited",
+    ];
+    let found = named(&report).into_iter().filter(|cause| own.contains(cause));
+    let found = found.map(str::to_string).collect();
+    (report, found)
+}
+
+#[test]
+fn what_holds_a_transfer_on_a_long_path_is_named_and_theory_is_near() {
+    let Some(_alone) = need(&["ip", "sysctl"]) else { return };
+    let far = Far::new(SERVES);
+    let sized = "--size 4M --interval 1500ms -n 4";
+    let near = |report: &Value, rounds: &[u64]| {
+        let all = report["transfer"]["transfers"].as_array().expect("transfers");
+        assert_eq!(all.len(), rounds.len());
+        let mut times: Vec<f64> = Vec::new();
+        for (one, rounds) in all.iter().zip(rounds) {
+            let figure = |of: &Value| of.as_f64().expect("a figure");
+            times.push(figure(&one["took_us"]) / figure(&one["theory"]["us"]));
+            let said = one["theory"]["rounds"].as_u64().expect("rounds");
+            assert!(said.abs_diff(*rounds) <= 2, "{one:#}");
+        }
+        times.sort_by(f64::total_cmp);
+        // The machine may be busy: the median of four.
+        assert!(times[0] > 0.97 && times[1] < 1.25, "{times:?}");
+    };
+    let (report, found) = over(&far, &format!("{sized} --reconnect"));
+    assert_eq!(found, ["short-connections"], "{report:#}");
+    near(&report, &[8, 8, 8, 8]);
+    let (report, found) = over(&far, &format!("{sized} --reconnect --direction up"));
+    assert_eq!(found, ["short-connections"], "{report:#}");
+
+    far.run("server", "sysctl -qw net.ipv4.tcp_slow_start_after_idle=1");
+    // The window is halved for each timeout of the pause: a long one leaves ten segments.
+    let (report, found) = over(&far, "--size 4M --interval 3s -n 4");
+    assert_eq!(found, ["slow-start-after-idle"], "{report:#}");
+    let slow = report["transfer"]["transfers"][3]["theory"]["slow_start_us"].as_u64();
+    assert!(slow > Some(10_000), "{report:#}");
+    // The sender's kernel tells it without packets, and of a shorter pause.
+    let (report, found) = over(&far, &format!("{sized} --no-capture"));
+    assert_eq!(found, ["slow-start-after-idle"], "{report:#}");
+    assert_eq!(report["findings"][0]["evidence"][0]["source"], "probes");
+
+    far.run("server", "sysctl -qw net.ipv4.tcp_slow_start_after_idle=0");
+    let (report, found) = over(&far, sized);
+    assert_eq!(found, [""; 0], "{report:#}");
+    near(&report, &[8, 1, 1, 1]);
+
+    far.run("server", "ip route change 198.18.0.0/24 dev eth0 initcwnd 3");
+    let (report, found) = over(&far, &format!("{sized} --reconnect"));
+    assert_eq!(found, ["initial-window-small"], "{report:#}");
+    near(&report, &[9, 9, 9, 9]);
+    let first = &report["transfer"]["transfers"][0];
+    assert_eq!(first["window_segments"], 3);
+    far.run("server", "ip route change 198.18.0.0/24 dev eth0 initcwnd 10");
+
+    far.run("server", "sysctl -qw 'net.ipv4.tcp_wmem=4096 16384 65536'");
+    let (report, found) = over(&far, "--for 4s --buffer 16KiB");
+    assert_eq!(found, ["send-buffer-limited"], "{report:#}");
+    let mend = &report["findings"][0]["remedies"][0];
+    let text = mend["text"].as_str().expect("a remedy");
+    assert!(text.starts_with("at 198.18.0.2: sysctl -w net.ipv4.tcp_wmem="), "{mend:#}");
+    assert!(mend["command"].is_null(), "it is for the other host: {mend:#}");
+    far.run("server", "sysctl -qw 'net.ipv4.tcp_wmem=4096 16384 16777216'");
+
+    far.run("client", "sysctl -qw 'net.ipv4.tcp_rmem=4096 65536 131072'");
+    let (report, found) = over(&far, "--for 4s");
+    assert_eq!(found, ["receive-window-limited"], "{report:#}");
+    let (most, _) = report["transfer"]["senders"][0]["shares"]
+        .as_array()
+        .expect("shares")
+        .iter()
+        .map(|share| (share["part"].as_str().unwrap_or_default(), share["us"].as_u64()))
+        .max_by_key(|(_, us)| *us)
+        .expect("a share");
+    assert_eq!(most, "receive-window");
+}

@@ -1,0 +1,178 @@
+//! `netwhy pcap` as its users have it, on a capture that is made here.
+
+use std::process::{Command, Output};
+
+use file::{ACK, run, text};
+use serde_json::Value;
+
+#[path = "pcap/file.rs"]
+mod file;
+
+/// A request, an answer that is sent twice, and a reader that closes its window for two seconds.
+fn capture() -> Vec<u8> {
+    let mut file = file::lost_and_stalled();
+    file.segment(2361, false, [151, 1901], ACK, 65535, 0);
+    file.segment(2362, true, [1901, 151], ACK, 65535, 1000);
+    file.bytes
+}
+
+#[test]
+fn the_cause_first_then_where_the_time_went() {
+    let output = run(&["pcap", "-"], &capture());
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    assert!(said.starts_with("-: 9 packets in 2.4 s, 1 turn on 1 TCP stream, seen at the client"));
+    let first = said.find("1  198.18.0.1:5000 stops reading").expect("a finding");
+    let budget = said.find("where the time went at 198.18.0.2:80").expect("the budget");
+    let streams = said.find("stream     bytes").expect("the streams");
+    assert!(first < budget && budget < streams, "{said}");
+    assert!(said.contains("85 % the reader's window was closed, 2.0 s"), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let said = text(&run(&["pcap", "-", "--stream", "0"], &capture()).stdout);
+    assert!(said.contains("opened in 20 ms"), "{said}");
+    assert!(said.contains("1 repeated after a timeout"), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+}
+
+#[test]
+fn the_same_for_programs() {
+    let output = run(&["pcap", "--json", "-"], &capture());
+    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(value["findings"][0]["cause"], "receiver-stalled");
+    let stream = &value["packets"]["worst"][0];
+    assert_eq!(stream["handshake_us"], 20_000);
+    let server = &stream["from_server"];
+    assert_eq!(server["repeated_timeout"], 1);
+    assert_eq!(server["new_bytes"], 2000);
+    assert_eq!(server["closed_window"]["total_us"], 2_000_000);
+    assert_eq!(server["closed_window"]["longest_ended_at"], 8);
+    let all = |end: &str| -> u64 {
+        let budget = stream[end]["budget"].as_array().expect("a budget");
+        budget.iter().map(|share| share["us"].as_u64().expect("a time")).sum()
+    };
+    assert_eq!(all("from_client") + all("from_server"), 2_362_000, "every interval has a part");
+    let one = run(&["pcap", "--json", "--stream", "0", "-"], &capture());
+    let mut one: Value = serde_json::from_slice(&one.stdout).expect("JSON");
+    let depth = one.as_object_mut().and_then(|one| one.remove("depth")).expect("its depth");
+    assert_eq!(one, *stream, "as in the report, and in depth");
+    assert_eq!(depth["ladder"].as_array().map(Vec::len), Some(9));
+}
+
+#[test]
+fn exit_codes_and_several_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let all = capture();
+    // Two files that follow each other, as a capture that changes files writes them: the head of a
+    // file, then packets 1 to 6; the head, and the rest.
+    let split = 24 + 2 * (16 + 40) + (16 + 40) + (16 + 90) + 2 * (16 + 1040);
+    let files = [all[..split].to_vec(), [&all[..24], &all[split..]].concat()];
+    let names = ["1.pcap", "2.pcap"].map(|name| folder.path().join(name));
+    for (name, bytes) in names.iter().zip(files) {
+        std::fs::write(name, bytes).expect("a file");
+    }
+    let words = ["pcap", "--json", "--fail-on", "critical"];
+    let words: Vec<&str> =
+        words.into_iter().chain(names.iter().map(|name| name.to_str().expect("UTF-8"))).collect();
+    let output = run(&words, b"");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (value["packets"]["packets"].as_u64(), value["packets"]["streams"].as_u64()),
+        (Some(9), Some(1))
+    );
+    assert_eq!(value["findings"][0]["cause"], "receiver-stalled");
+}
+
+#[test]
+fn several_cpus_tell_what_one_tells() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("three.pcap");
+    let name = path.to_str().expect("UTF-8");
+    let read = |bytes: &[u8], threads: &str| {
+        std::fs::write(&path, bytes).expect("a file");
+        let output = run(&["pcap", name, name, "--threads", threads], b"");
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let all = file::capture();
+    let one = read(&all, "1");
+    assert!(one.0 == Some(0) && one.1.contains("48 packets"), "{one:?}");
+    for threads in ["2", "3", "7"] {
+        assert_eq!(read(&all, threads), one, "{threads}");
+    }
+    // What is wrong with a file is told once.
+    let cut = &all[..all.len() - 7];
+    assert_eq!(read(cut, "3"), read(cut, "1"));
+    let broken = read(b"not a capture at all", "3");
+    assert_eq!(broken.0, Some(3), "{broken:?}");
+    assert_eq!(broken, read(b"not a capture at all", "1"));
+    let output = run(&["pcap", name, "--threads", "0"], b"");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn what_is_cut_or_no_capture_is_said() {
+    let file = capture();
+    let cut = run(&["pcap", "-"], &file[..file.len() - 7]);
+    assert!(cut.status.success());
+    assert!(text(&cut.stdout).contains("Not seen: the end of -"), "{}", text(&cut.stdout));
+    let none = run(&["pcap", "-"], b"not a capture at all");
+    assert_eq!(none.status.code(), Some(3));
+    assert!(text(&none.stderr).contains("neither pcap nor pcapng"), "{}", text(&none.stderr));
+    assert_eq!(run(&["pcap", "no-such-file"], b"").status.code(), Some(3));
+    assert_eq!(run(&["pcap", "-", "--stream", "7"], &file).status.code(), Some(2));
+}
+
+#[test]
+fn the_capture_with_comments_for_wireshark() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out.pcapng");
+    let path = out.to_str().expect("UTF-8");
+    let output = run(&["pcap", "-", "--annotate", path], &capture());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("comments on 2 packets"), "{}", text(&output.stderr));
+    // What was written is read as before.
+    let before = run(&["pcap", "--json", "-"], &capture());
+    let after = run(&["pcap", "--json", path], b"");
+    let worst = |output: &Output| -> Value {
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        report["packets"]["worst"].clone()
+    };
+    assert_eq!(worst(&before), worst(&after));
+    let again = run(&["pcap", "-", "--annotate", path], &capture());
+    assert_eq!(again.status.code(), Some(3), "a file that exists is left alone");
+    match Command::new("tshark").args(["-r", path, "-T", "fields", "-e", "frame.comment"]).output()
+    {
+        Err(_) => println!("skipped: needs tshark (tools/setup test installs it)"),
+        Ok(shown) => {
+            let shown = text(&shown.stdout);
+            let lines: Vec<&str> = shown.lines().collect();
+            assert_eq!(lines[5], "netwhy: sent again after a retransmission timeout");
+            assert_eq!(lines[7], "netwhy: the window opens again, it was closed for 2.0 s");
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_capture_with_comments() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let all = path("all.pcap");
+    std::fs::write(&all, file::capture()).expect("a file");
+    // Of the three streams: one by its port, the two that waited.
+    for (filter, packets, streams) in
+        [("port 6000", 8, 1), ("min-stall 200ms", 16, 2), ("stream 7", 0, 0)]
+    {
+        let out = path(&format!("{streams}.pcapng"));
+        let output = run(&["pcap", &all, "--filter", filter, "--annotate", &out], b"");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let part = file::json(&["pcap", "--json", &out], b"");
+        assert_eq!(part["packets"]["packets"], packets, "{filter}");
+        assert_eq!(part["packets"]["streams"], streams, "{filter}");
+    }
+    let output = run(
+        &["pcap", "-", "--filter", "min-stall 1s", "--annotate", &path("never")],
+        &file::capture(),
+    );
+    assert_eq!(output.status.code(), Some(2), "standard input cannot be read twice");
+    assert!(!folder.path().join("never").exists());
+}
