@@ -1,0 +1,4 @@
+//! Fuzzes `access_format` of the table of targets.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::run("access_format", bytes));

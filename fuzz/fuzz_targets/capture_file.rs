@@ -1,0 +1,4 @@
+//! Fuzzes `capture_file` of the table of targets.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::run("capture_file", bytes));

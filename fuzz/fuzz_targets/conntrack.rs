@@ -1,0 +1,4 @@
+//! Fuzzes `conntrack` of the table of targets.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::run("conntrack", bytes));

@@ -1,0 +1,4 @@
+//! Fuzzes `http_answer` of the table of targets.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::run("http_answer", bytes));

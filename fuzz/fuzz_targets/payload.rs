@@ -1,0 +1,4 @@
+//! Fuzzes `payload` of the table of targets.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::run("payload", bytes));

@@ -1,0 +1,4 @@
+//! Fuzzes `proc_net` of the table of targets.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::run("proc_net", bytes));

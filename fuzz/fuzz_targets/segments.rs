@@ -1,0 +1,4 @@
+//! Fuzzes `segments` of the table of targets.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::run("segments", bytes));

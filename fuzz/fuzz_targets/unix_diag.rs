@@ -1,0 +1,4 @@
+//! Fuzzes `unix_diag` of the table of targets.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::run("unix_diag", bytes));

@@ -1,0 +1,82 @@
+//! What comes back for probes.
+
+use probe::http::answer::{Answer, Fed};
+use wire::packet::icmp::{Icmp, Quoted};
+
+/// A message of ICMP; the first byte tells which version.
+pub(crate) fn icmp(bytes: &[u8]) {
+    let Some((version, message)) = bytes.split_first() else { return };
+    let v6 = version & 1 != 0;
+    let Some(parsed) = Icmp::parse(v6, message) else {
+        assert!(message.len() < 8, "whole, and not read");
+        return;
+    };
+    match parsed {
+        Icmp::Request(echo) | Icmp::Reply(echo) => assert_eq!(echo.payload, &message[8..]),
+        Icmp::Error(told) => {
+            assert!(told.mtu != Some(0) && told.mpls.len() <= 16);
+            if let Some(quoted) = told.quoted {
+                self::quoted(&quoted, message);
+            }
+        }
+        Icmp::Other(kind, code) => assert_eq!([kind, code], message[..2]),
+    }
+}
+
+fn quoted(quoted: &Quoted<'_>, message: &[u8]) {
+    assert!(quoted.source.is_ipv6() == quoted.destination.is_ipv6());
+    assert!(quoted.transport.len() <= message.len() - 8);
+    assert!(quoted.payload().len() <= quoted.transport.len());
+    if quoted.transport.len() >= 4 && matches!(quoted.protocol, 6 | 17) {
+        assert!(quoted.ports().is_some());
+    }
+    let _ = (quoted.tcp_sequence(), quoted.udp_length_and_checksum(), quoted.echo());
+}
+
+/// Answers of HTTP/1.1, one behind the other: where they end does not depend on the pieces in which
+/// they come, whose lengths are the first four bytes.
+pub(crate) fn http(bytes: &[u8]) {
+    let Some((pieces, stream)) = bytes.split_first_chunk::<4>() else { return };
+    let whole = ends(stream, &[stream.len().max(1)]);
+    let lengths = pieces.map(|length| usize::from(length) + 1);
+    assert_eq!(whole, ends(stream, &lengths));
+    assert_eq!(whole, ends(stream, &[1]));
+}
+
+/// What a stream of answers was taken for.
+#[derive(Debug, Default, PartialEq)]
+struct Answers {
+    /// Where each ends, its status, and whether the connection goes on.
+    ends: Vec<(usize, u16, bool)>,
+    /// The status of one that ends with the connection.
+    closed: Option<u16>,
+    /// Why the rest is no answer.
+    malformed: Option<&'static str>,
+}
+
+fn ends(stream: &[u8], lengths: &[usize]) -> Answers {
+    let mut answer = Answer::default();
+    let mut answers = Answers::default();
+    let mut at = 0;
+    let mut lengths = lengths.iter().copied().cycle();
+    while at < stream.len() {
+        let length = lengths.next().unwrap_or(1).min(stream.len() - at);
+        let mut piece = &stream[at..at + length];
+        at += length;
+        while !piece.is_empty() {
+            match answer.feed(piece, false) {
+                Ok(Fed::All) => break,
+                Ok(Fed::End { used, status, keep_alive }) => {
+                    assert!(used <= piece.len());
+                    piece = &piece[used..];
+                    answers.ends.push((at - piece.len(), status, keep_alive));
+                    if !keep_alive {
+                        return answers;
+                    }
+                }
+                Err(words) => return Answers { malformed: Some(words), ..answers },
+            }
+        }
+    }
+    Answers { closed: answer.closed(), ..answers }
+}
