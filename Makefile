@@ -4,7 +4,7 @@
 # need root. Needs Rust and make; all else is installed by tools/setup, which says what and why.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench dist docs clean setup-build setup-test setup-bench
+.PHONY: help run test lint bench lab dist docs clean setup-build setup-test setup-bench
 
 # After `sudo make`, or in a fresh shell, cargo may be installed and not in PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -41,10 +41,19 @@ lint: setup-test
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo xtask tidy
 
-## bench: netwhy beside ss and conntrack, and what watching costs
+## bench: netwhy beside ss, conntrack, wrk, ab and tcptrace, its cost, the link emulator
 bench: setup-bench
 	cargo build --release --locked -p netwhy
+	cargo build --release --locked -p lab --example link_bench
 	$(SUDO) tools/bench --netwhy $(TARGET_DIR)/release/netwhy $(ARGS)
+	$(SUDO) $(TARGET_DIR)/release/examples/link_bench
+
+## lab: every scenario, several times, and the score (make lab VARY=1), into docs/lab-score.md
+VARY = 5
+lab: setup-test
+	cargo build --release --locked -p netwhy
+	$(SUDO) $(TARGET_DIR)/release/netwhy lab score --vary $(VARY) \
+	    --markdown docs/lab-score.md $(ARGS)
 
 ## dist: one static file, dist/netwhy, to be copied to any Linux host of this architecture
 dist: setup-build
@@ -57,7 +66,7 @@ dist: setup-build
 	@dist/netwhy --version
 	@echo "dist/netwhy: static, $$(wc -c <dist/netwhy | numfmt --to=iec-i --suffix=B)"
 
-## docs: write what is generated from the source (docs/causes, docs/schema)
+## docs: write what is generated from the source (causes, schema, scenarios)
 docs: setup-build
 	cargo xtask docs
 

@@ -18,7 +18,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy            check rooms, lengths, heads, unsafe, panics, tables, docs
-  docs            write what is generated: docs/causes, docs/schema
+  docs            write what is generated: docs/{causes,schema,scenarios.md}
   docs --check    only say which of them are stale
 ";
 
