@@ -325,20 +325,13 @@ impl Direction {
                 return (Kind::Reordered, missing);
             }
             self.round_trip.repeated(to);
-            let trouble = self.trouble.get_or_insert_default();
-            trouble.repaired.rotate_right(1);
-            trouble.repaired[0] = (from, to, stamp);
+            self.trouble.get_or_insert_default().repaired(from, to, stamp);
             return (Kind::RepeatedUnseen, missing);
         }
         if let Some(trouble) = &mut self.trouble
-            && let Some(place) = trouble.repaired.iter().position(|(first, last, then)| {
-                // What has a later stamp was sent later.
-                let later = |(then, now): (u32, u32)| now.wrapping_sub(then).cast_signed() > 0;
-                (*first, *last) == (from, to) && !then.zip(stamp).is_some_and(later)
-            })
+            && trouble.was_late(from, to, stamp)
         {
             // What was sent again to fill a hole came first: this is what was late.
-            trouble.repaired[place] = Default::default();
             self.counts.unseen = self.counts.unseen.saturating_sub(1);
             self.counts.late_originals += 1;
             return (Kind::Reordered, 0);

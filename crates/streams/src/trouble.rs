@@ -5,6 +5,9 @@ use wire::packet::{Checksum, Ip, checksum, tcp};
 use crate::Nanos;
 use crate::sequence::Sequence;
 
+/// Segments that filled holes and are remembered: what is later than that is taken for sent again.
+const REPAIRED: usize = 64;
+
 /// What only a direction has on which something went wrong.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trouble {
@@ -16,13 +19,31 @@ pub(crate) struct Trouble {
     pub(crate) most_timeouts: (u32, u32),
     /// The segment that was last repeated fast, its end and when.
     pub(crate) repair: Option<(Sequence, Nanos)>,
-    /// The segments with which holes were last filled, and their time stamps.
-    pub(crate) repaired: [(Sequence, Sequence, Option<u32>); 16],
+    /// The segments with which holes were last filled, oldest first, and their time stamps.
+    repaired: Vec<(Sequence, Sequence, Option<u32>)>,
     /// Segments whose checksum was looked at, and those of them that were damaged.
     pub(crate) checked: (u32, u32),
 }
 
 impl Trouble {
+    /// A segment filled a hole, sent later than what follows it.
+    pub(crate) fn repaired(&mut self, from: Sequence, to: Sequence, stamp: Option<u32>) {
+        if self.repaired.len() == REPAIRED {
+            self.repaired.remove(0);
+        }
+        self.repaired.push((from, to, stamp));
+    }
+
+    /// Whether a segment is what was late when its copy filled the hole.
+    pub(crate) fn was_late(&mut self, from: Sequence, to: Sequence, stamp: Option<u32>) -> bool {
+        let place = self.repaired.iter().position(|(first, last, then)| {
+            // What has a later stamp was sent later.
+            let later = |(then, now): (u32, u32)| now.wrapping_sub(then).cast_signed() > 0;
+            (*first, *last) == (from, to) && !then.zip(stamp).is_some_and(later)
+        });
+        place.map(|place| self.repaired.remove(place)).is_some()
+    }
+
     #[cold]
     pub(crate) fn check(&mut self, ip: &Ip<'_>) {
         let (checked, damaged) = match checksum(ip, tcp::CHECKSUM) {

@@ -1,5 +1,5 @@
-//! Tests of what a pause of a sender must not look like, at the receiver of the data, and of windows
-//! that grow.
+//! Tests of what a pause of a sender must not look like, at the receiver of the data, of windows that
+//! grow, and of segments that come late.
 
 use model::CapturedDirection;
 use wire::capture::{LinkType, Packet};
@@ -161,4 +161,34 @@ fn a_window_that_grows_is_not_settled() {
     assert!(spent(&growing) > 600_000, "{growing:?}");
     // The last steps are smaller than a quarter.
     assert!(growing.settled_window_us.expect("a time") < spent(&growing) / 2, "{growing:?}");
+}
+
+#[test]
+fn many_late_segments_at_once_are_not_lost() {
+    let mut talk = Talk::open(60_000);
+    talk.packet(50_000, true, ACK, [1, 1, 0, 100], 60_000);
+    // Of two hundred that leave in one millisecond, every other comes behind all of the rest.
+    let (overtaking, late) = ((1..200).step_by(2), (0..200).step_by(2));
+    for (place, segment) in overtaking.chain(late).enumerate() {
+        let next = 1 + segment * 1448;
+        talk.packet(90_000 + place as u64, false, ACK, [next, 101, stamp(50_000), 1448], 60_000);
+    }
+    let sent = talk.sent_by_server();
+    assert_eq!((sent.reordered, sent.repeated(), sent.late_originals), (100, 0, 0), "{sent:?}");
+}
+
+#[test]
+fn what_was_late_is_known_behind_many_copies() {
+    let mut talk = Talk::open(60_000);
+    talk.packet(50_000, true, ACK, [1, 1, 0, 100], 60_000);
+    // The stamp of a segment is the millisecond of `at`, which for what is late is when it was sent.
+    let arrive = |talk: &mut Talk, at: u64, segment: u32| {
+        talk.packet(at, false, ACK, [1 + segment * 1448, 101, stamp(50_000), 1448], 60_000);
+    };
+    (1..80).step_by(2).for_each(|segment| arrive(&mut talk, 90_000, segment));
+    (0..80).step_by(2).for_each(|segment| arrive(&mut talk, 130_000, segment));
+    // What was sent first, held up for longer than its copies took.
+    (0..80).step_by(2).for_each(|segment| arrive(&mut talk, 90_900, segment));
+    let sent = talk.sent_by_server();
+    assert_eq!((sent.late_originals, sent.repeated()), (40, 0), "{sent:?}");
 }
