@@ -31,9 +31,10 @@ run: setup-build
 
 ## test: everything that CI checks
 test: setup-test lint
-	cargo test --workspace --exclude netwhy --locked
+	cargo test --workspace --exclude netwhy --locked --no-fail-fast
 	@# The live tests make network namespaces, which needs root; without it they say that they skip.
-	$(if $(SUDO),env $(RUNNER)="$(SUDO)") cargo test -p netwhy --locked
+	$(if $(SUDO),env $(RUNNER)="$(SUDO)") cargo test -p netwhy --locked \
+	    --no-fail-fast
 
 ## lint: format, clippy and the rules of the house
 lint: setup-test

@@ -1,5 +1,6 @@
 //! The lab as its users have it: every scenario once, and what is left when it ends badly.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
@@ -58,18 +59,34 @@ fn every_scenario_gives_the_names_that_it_expects_and_no_other() {
         .unwrap_or_else(|error| panic!("no score: {error}\n{}", text(&score.stderr)));
     let outcomes = all["outcomes"].as_array().expect("outcomes");
     assert!(outcomes.len() >= 40, "{} scenarios", outcomes.len());
-    let mut bad = Vec::new();
-    for outcome in outcomes {
-        let step = &outcome["steps"][0];
-        let wrong = step["verdict"]["wrong"].as_array().map_or(0, Vec::len);
-        let missed = step["verdict"]["missed"].as_array();
-        let missed = missed.is_some_and(|all| all.iter().any(|missed| missed["pending"].is_null()));
-        if outcome["error"].is_string() || wrong > 0 || missed {
-            bad.push(format!("{outcome:#}"));
+    let bad: Vec<&Value> = outcomes.iter().filter(|outcome| !is_good(outcome)).collect();
+    assert_eq!(score.status.success(), bad.is_empty(), "{}", score.status);
+    let told = |outcomes: &[&Value]| -> String {
+        outcomes.iter().map(|outcome| format!("{outcome:#}\n")).collect()
+    };
+    assert!(bad.len() * 20 <= outcomes.len(), "more than one in twenty:\n{}", told(&bad));
+    // A machine that others share stops for moments, and a hundred scenarios meet each of them: what
+    // failed must do well twice (docs/decisions/0019). How often it fails, the score tells.
+    for outcome in bad {
+        let name = outcome["scenario"].as_str().expect("a name");
+        // Not to the test's own output, which is shown only when it fails.
+        let _ = writeln!(std::io::stderr(), "{name} failed, and is run twice more:\n{outcome:#}");
+        for _ in 0..2 {
+            let again = output(&["lab", "run", name, "--no-mend", "--json"]);
+            let again: Value = serde_json::from_slice(&again.stdout)
+                .unwrap_or_else(|error| panic!("{name}: {error}\n{}", text(&again.stderr)));
+            assert!(is_good(&again[0]), "failed twice:\n{}", told(&[outcome, &again[0]]));
         }
     }
-    assert!(bad.is_empty(), "{}", bad.join("\n"));
-    assert!(score.status.success(), "{}", score.status);
+}
+
+/// Whether what should be named was named in a run, and nothing else.
+fn is_good(outcome: &Value) -> bool {
+    let verdict = &outcome["steps"][0]["verdict"];
+    let wrong = verdict["wrong"].as_array().map_or(0, Vec::len);
+    let missed = verdict["missed"].as_array();
+    let missed = missed.is_some_and(|all| all.iter().any(|missed| missed["pending"].is_null()));
+    outcome["error"].is_null() && wrong == 0 && !missed
 }
 
 #[test]
