@@ -197,6 +197,20 @@ host = "server"
     }
 
     #[test]
+    fn who_looks_is_checked() {
+        let told = error(&format!("{WHOLE}by = \"probe\"\n"));
+        assert!(told.starts_with("a.toml:22: what is probed? run = "), "{told}");
+        let told = error(&format!("{WHOLE}by = \"capture\"\nrun = \"ping ${{client}}\"\n"));
+        assert!(told.starts_with("a.toml:24: only a probe is run"), "{told}");
+        let told = error(&format!("{WHOLE}by = \"guess\"\n"));
+        assert!(told.contains("a.toml:23: unknown variant `guess`"), "{told}");
+        let probe = format!("{WHOLE}by = \"probe\"\nrun = \"ping ${{client}}\"\n");
+        assert!(source(&probe).scenario(None).is_ok());
+        let told = error(&probe.replace("\"ping ${client}\"", "\"ping ${cleint}\""));
+        assert!(told.starts_with("a.toml:24: nothing is called ${cleint}"), "{told}");
+    }
+
+    #[test]
     fn all_that_are_part_of_netwhy_are_sound() {
         assert!(!Source::names().is_empty());
         for name in Source::names() {
