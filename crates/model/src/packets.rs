@@ -231,6 +231,10 @@ pub struct CapturedDirection {
     /// is not counted among the repeated.
     #[serde(default)]
     pub late_originals: u64,
+    /// Those that were sent again though they had been acknowledged before, as seen at the place of
+    /// capture: the acknowledgement was late, or lost behind it. Counted among the repeated.
+    #[serde(default)]
+    pub acknowledged_before: u64,
     /// Data that its receiver told to have had twice (D-SACK).
     pub duplicate_sacks: u64,
     /// Probes of a closed window.
@@ -246,6 +250,9 @@ pub struct CapturedDirection {
     /// Bits by which this end's windows are shifted, by its SYN; `None`: it does not scale, or its
     /// SYN was not seen.
     pub window_scale: Option<u8>,
+    /// Whether the capture cut off options of its SYN, and perhaps that one.
+    #[serde(default)]
+    pub options_cut: bool,
     /// Largest window that this end offered, bytes.
     pub largest_window: u32,
     /// Time that this end waited for room in its peer's window since that window last grew by a
@@ -381,10 +388,11 @@ impl CapturedDirection {
         self.repeated_fast + self.repeated_timeout + self.repeated_unseen + self.repeated_other
     }
 
-    /// Those of them that were needed: what arrived twice was not lost. Nor is a packet that was too
-    /// large lost by accident.
+    /// Those of them that were needed: what arrived twice, or was acknowledged before, was not lost.
+    /// Nor is a packet that was too large lost by accident.
     pub fn lost(&self) -> u64 {
-        self.repeated().saturating_sub(self.needless()).saturating_sub(self.cut_smaller)
+        let needless = self.needless().max(self.acknowledged_before);
+        self.repeated().saturating_sub(needless).saturating_sub(self.cut_smaller)
     }
 
     /// Whether segments overtake each other so often that the few that seem lost may have been late:

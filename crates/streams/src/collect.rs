@@ -23,6 +23,8 @@ use share::Share as Mine;
 use watch::Watching;
 
 #[cfg(test)]
+mod artefacts;
+#[cfg(test)]
 mod bound;
 #[cfg(test)]
 mod pauses;
@@ -30,6 +32,8 @@ mod said;
 mod share;
 #[cfg(test)]
 mod shares;
+#[cfg(test)]
+mod talk;
 pub mod watch;
 
 /// Streams that are told one by one.

@@ -51,6 +51,8 @@ pub struct Counts {
     pub reordered: u32,
     /// Late, and sent again meanwhile for nothing: what was sent again came first.
     pub late_originals: u32,
+    /// Repeated though it had been acknowledged before, as seen here: counted above too.
+    pub acknowledged_before: u32,
     /// Packets that were captured twice; nothing else here counts them.
     pub copies: u32,
     /// Their bytes of data.

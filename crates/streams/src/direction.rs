@@ -8,13 +8,15 @@ use crate::budget::Settled;
 pub use crate::counts::{Counts, Kind};
 use crate::echo::Echo;
 use crate::edges::Edges;
-use crate::holes::{Filled, Hole, Holes};
+use crate::holes::{Hole, Holes};
 use crate::policing::Policing;
 use crate::round_trip::{RoundTrip, Times};
 use crate::sequence::Sequence;
 use crate::sizes::Sizes;
 use crate::trouble::Trouble;
 use crate::{Maybe, Nanos};
+
+mod again;
 
 /// Duplicate acknowledgements that make a sender repeat (RFC 5681).
 const DUPLICATES: u32 = 3;
@@ -23,10 +25,6 @@ const BULK: u64 = 4;
 /// Segment size where the handshake was not seen, at least and at most.
 const SEGMENT: u32 = 536;
 const ETHERNET: u32 = 1460;
-/// Shortest time in which a repeated segment can have been asked for: below, the network or the
-/// capture has shuffled segments.
-const SHUFFLED: Nanos = 3_000_000;
-
 /// One direction of a stream.
 #[derive(Debug, Clone, Default)]
 pub struct Direction {
@@ -40,6 +38,8 @@ pub struct Direction {
     agreed: u16,
     /// By how many bits windows of this end are to be shifted, by its SYN.
     pub window_scale: Option<u8>,
+    /// Whether the capture cut off options of its SYN, and perhaps that one.
+    pub options_cut: bool,
     /// Whether this end offered selective acknowledgements.
     pub sack: bool,
     /// Whether this end sends time stamps.
@@ -65,6 +65,8 @@ pub struct Direction {
     /// Whether that window was much smaller then than it can be: its reader is behind.
     pub(crate) behind: bool,
     pub(crate) settled: Settled,
+    /// Whether what it last sent again had been acknowledged before, as seen here.
+    pub(crate) needless: bool,
     /// Whether its last data was less than a segment, and to be handed over at once.
     pub(crate) small: bool,
     /// When the last of its data was acknowledged, if nothing is out.
@@ -209,6 +211,7 @@ impl Direction {
     }
 
     fn options(&mut self, tcp: &Tcp<'_>) {
+        self.options_cut = tcp.has_options_cut();
         for option in tcp.options() {
             match option {
                 TcpOption::SegmentSize(size) => self.segment_size = Some(size),
@@ -267,11 +270,10 @@ impl Direction {
         }
         if let Some(edge) = self.edge.known()
             && to > edge.plus(1)
-            && peer.scale_known()
+            // A closed window is one however it is scaled.
+            && (closed || peer.scale_known())
         {
-            let refused = &mut self.trouble.get_or_insert_default().refused;
-            let (first, last) = refused.unwrap_or((from, to));
-            *refused = Some((first.min(from), last.max(to)));
+            self.trouble.get_or_insert_default().refuse(from, to);
         }
         if from >= self.next {
             self.sizes.sent(from, to, tcp.length, self.segment());
@@ -305,61 +307,6 @@ impl Direction {
         self.last_data = at.into();
     }
 
-    /// Data at or before what is expected: why does it come now? And how many of its bytes were
-    /// missing.
-    fn again(&mut self, from: Sequence, to: Sequence, tcp: &Tcp<'_>, at: Nanos) -> (Kind, u64) {
-        let stamp = tcp.time_stamps().map(|(value, _)| value);
-        let filled = self.holes.as_mut().and_then(|holes| holes.fill(from, to));
-        if let Some(Filled { since, missing, stamp: next }) = filled {
-            let late = match stamp.zip(next).map(|(own, next)| own.wrapping_sub(next).cast_signed())
-            {
-                // Its stamp tells whether it was sent before what follows it, or with it.
-                Some(stamped) => stamped <= 0,
-                None => {
-                    let quick = SHUFFLED.max(self.round_trip.least().unwrap_or(0) / 4);
-                    at - since < quick && self.duplicates < DUPLICATES
-                }
-            };
-            // Or it was captured after what follows it, and came before.
-            if late || at < since {
-                return (Kind::Reordered, missing);
-            }
-            self.round_trip.repeated(to);
-            self.trouble.get_or_insert_default().repaired(from, to, stamp);
-            return (Kind::RepeatedUnseen, missing);
-        }
-        if let Some(trouble) = &mut self.trouble
-            && trouble.was_late(from, to, stamp)
-        {
-            // What was sent again to fill a hole came first: this is what was late.
-            self.counts.unseen = self.counts.unseen.saturating_sub(1);
-            self.counts.late_originals += 1;
-            return (Kind::Reordered, 0);
-        }
-        self.round_trip.repeated(to);
-        self.sizes.again(from, to);
-        let silence = self.last_data.get().map_or(0, |last| at - last);
-        let trouble = self.trouble.get_or_insert_default();
-        if trouble.refused.is_some_and(|(first, last)| from >= first && from < last) {
-            // Its receiver had no room for it and dropped it: nothing was lost on the way.
-            return (Kind::WindowProbe, 0);
-        }
-        let asked = from <= self.acknowledged && self.duplicates >= DUPLICATES;
-        trouble.repair = asked.then_some((to, at));
-        let kind = if asked {
-            Kind::RepeatedFast
-        } else if silence >= self.round_trip.timeout().min(1_000_000_000) {
-            let (segment, times) = trouble.timeouts;
-            let times = if segment == from { times.saturating_add(1) } else { 1 };
-            trouble.timeouts = (from, times);
-            trouble.most_timeouts = trouble.most_timeouts.max((times, to.since(from) as u32));
-            Kind::RepeatedTimeout
-        } else {
-            Kind::Repeated
-        };
-        (kind, 0)
-    }
-
     #[inline]
     fn count(&mut self, kind: Kind) {
         let counts = &mut self.counts;
@@ -388,7 +335,9 @@ impl Direction {
         if to > peer.acknowledged {
             let flight = peer.flight();
             peer.acknowledged = to;
-            peer.next = peer.next.max(to);
+            if peer.next < to {
+                peer.unseen(to, at);
+            }
             peer.duplicates = 0;
             peer.sizes.acknowledged(to);
             peer.round_trip.acknowledged(to, at, flight);
@@ -451,7 +400,17 @@ impl Direction {
     /// Whether it is known by how much this end's windows are shifted.
     #[inline]
     pub(crate) fn scale_known(&self) -> bool {
-        self.segment_size.is_some() || self.window_scale.is_some()
+        self.window_scale.is_some() || (self.segment_size.is_some() && !self.options_cut)
+    }
+
+    /// The window that a packet of this end offers: that of a SYN is not scaled (RFC 7323, 2.2), nor
+    /// any where one of two SYNs does not offer it.
+    #[inline]
+    pub(crate) fn offered(&self, tcp: &Tcp<'_>, peer: &Direction) -> u32 {
+        let refused =
+            peer.segment_size.is_some() && peer.window_scale.is_none() && !peer.options_cut;
+        let scale = self.window_scale.filter(|_| !refused && !tcp.flags.has(Flags::SYN));
+        u32::from(tcp.window) << scale.unwrap_or(0)
     }
 
     /// The window that a packet offers.
@@ -460,18 +419,17 @@ impl Direction {
         if tcp.flags.has(Flags::RST) {
             return;
         }
-        // That of a SYN is not scaled (RFC 7323, 2.2).
-        // Nor any, where one of two SYNs does not offer it.
-        let refused = peer.segment_size.is_some() && peer.window_scale.is_none();
-        let scale = if tcp.flags.has(Flags::SYN) || refused { None } else { self.window_scale };
-        let scale = scale.unwrap_or(0);
-        let window = u32::from(tcp.window) << scale;
+        let window = self.offered(tcp, peer);
         self.counts.zero_windows += u32::from(window == 0 && !tcp.flags.has(Flags::SYN));
         self.window = Some(window);
         self.last_window = tcp.window;
         self.largest_window = self.largest_window.max(window);
         if tcp.flags.has(Flags::ACK) && peer.first.known().is_some() {
             let edge = peer.acknowledged.plus(window);
+            if window == 0 && peer.next > edge.plus(1) && !self.scale_known() {
+                // How far the window went before is not known; now it is.
+                peer.trouble.get_or_insert_default().refuse(edge, peer.next);
+            }
             // An edge that was offered stays (RFC 9293, 3.8.6).
             if peer.edge < edge {
                 peer.edge = edge;

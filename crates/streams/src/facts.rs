@@ -71,6 +71,7 @@ fn direction(stream: &Stream, side: usize) -> CapturedDirection {
         most_timeouts_bytes: own.most_timeouts().1,
         reordered: counts.reordered.into(),
         late_originals: counts.late_originals.into(),
+        acknowledged_before: counts.acknowledged_before.into(),
         duplicate_sacks: stream.directions[1 - side].counts.duplicate_sacks.into(),
         window_probes: counts.window_probes.into(),
         duplicate_acks: counts.duplicate_acks.into(),
@@ -78,6 +79,7 @@ fn direction(stream: &Stream, side: usize) -> CapturedDirection {
         congestion_marks: counts.congestion_marks.into(),
         segment_size: own.segment_size,
         window_scale: own.window_scale,
+        options_cut: own.options_cut,
         largest_window: own.largest_window,
         settled_window_us: Some(
             own.settled.since(stream.budget.sides[side][Part::ReceiveWindow as usize]),

@@ -93,6 +93,8 @@ pub struct Stream {
     loops: [Maybe; 2],
     /// Who last sent data: the time since is somebody's.
     sender: Option<usize>,
+    /// When the last data was sent again for nothing; somebody waited for it if its sender goes on.
+    again: Maybe,
     /// Where whoever adds up streams adds this one; unknown at first.
     pub(crate) place: u32,
     /// Handed over and forgotten.
@@ -156,6 +158,7 @@ impl Stream {
             turns: Turns::default(),
             waiting: Default::default(),
             sender: None,
+            again: Maybe::default(),
             place: u32::MAX,
             given: false,
         }

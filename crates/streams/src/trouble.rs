@@ -26,6 +26,12 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
+    /// Data passed for which there is no room.
+    pub(crate) fn refuse(&mut self, from: Sequence, to: Sequence) {
+        let (first, last) = self.refused.unwrap_or((from, to));
+        self.refused = Some((first.min(from), last.max(to)));
+    }
+
     /// A segment filled a hole, sent later than what follows it.
     pub(crate) fn repaired(&mut self, from: Sequence, to: Sequence, stamp: Option<u32>) {
         if self.repaired.len() == REPAIRED {

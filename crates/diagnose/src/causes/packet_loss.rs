@@ -14,7 +14,9 @@
 //! (a tail-loss probe), or with the first one never seen at the place of capture
 //! (lost before it). Left out: packets that were captured twice, segments that
 //! arrived late, keep-alives, probes of a closed window, data that its receiver had
-//! no room for, and what its receiver told to have had twice (D-SACK).
+//! no room for, what its receiver told to have had twice (D-SACK), and what it had
+//! acknowledged before it was sent again: not that segment was lost, at most its
+//! acknowledgement.
 //!
 //! ## Threshold
 //!
@@ -117,6 +119,10 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let needless = group.sum(|sent| sent.needless());
     if needless > 0 {
         lines.push(format!("{} of them needless (D-SACK)", number(needless)));
+    }
+    let before = group.sum(|sent| sent.acknowledged_before);
+    if before > 0 {
+        lines.push(format!("{} of them acknowledged before", number(before)));
     }
     let seen = group
         .proof(evidence, "proof", format!("sent again: {}", lines.join(",\n")))

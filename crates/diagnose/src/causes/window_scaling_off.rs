@@ -66,7 +66,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 /// it can be then.
 pub(super) fn is_unscaled(way: Way<'_>) -> bool {
     let ends = way.stream.directions();
-    let seen = ends.iter().all(|end| end.segment_size.is_some());
+    let seen = ends.iter().all(|end| end.segment_size.is_some() && !end.options_cut);
     let off = ends.iter().any(|end| end.window_scale.is_none());
     seen && off && (NEARLY..=u32::from(u16::MAX)).contains(&way.back().largest_window)
 }

@@ -460,14 +460,10 @@ impl Recorder {
     }
 }
 
-/// The window that a packet offers: that of a SYN is not scaled (RFC 7323, 2.2), nor any where one of
-/// two SYNs does not offer it.
+/// The window that a packet offers.
 fn window(passed: &Passed<'_>) -> u32 {
-    let own = &passed.stream.directions[passed.side];
-    let peer = &passed.stream.directions[1 - passed.side];
-    let refused = peer.segment_size.is_some() && peer.window_scale.is_none();
-    let scale = own.window_scale.filter(|_| !refused && !passed.tcp.flags.has(Flags::SYN));
-    u32::from(passed.tcp.window) << scale.unwrap_or(0).min(14)
+    let [own, peer] = [passed.side, 1 - passed.side].map(|side| &passed.stream.directions[side]);
+    own.offered(passed.tcp, peer)
 }
 
 impl Base {

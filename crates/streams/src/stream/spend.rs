@@ -20,7 +20,14 @@ impl Stream {
     pub(super) fn spend(&mut self, side: usize, kind: Kind, stall: Option<&Stall>, at: Nanos) {
         let before = self.sender.replace(side);
         let own = &self.directions[side];
+        let again = std::mem::take(&mut self.again);
         match kind {
+            Kind::RepeatedTimeout | Kind::Repeated | Kind::RepeatedUnseen
+                if own.needless && own.flight() == 0 =>
+            {
+                self.again = at.into();
+                return;
+            }
             Kind::RepeatedFast | Kind::RepeatedTimeout | Kind::Repeated | Kind::RepeatedUnseen => {
                 self.budget.until(at, side, Part::Loss);
                 if let Some(growth) = &mut self.growth[side] {
@@ -40,7 +47,11 @@ impl Stream {
             return;
         }
         if before == Some(side) {
-            // The same end goes on.
+            // The same end goes on, perhaps when an acknowledgement has come at last.
+            if let Some(again) = again.get() {
+                self.budget.until(again, side, Part::Loss);
+            }
+            let own = &self.directions[side];
             let round_trip = own.round_trip.smoothed().unwrap_or(0);
             match own.drained.get() {
                 Some(drained) => {

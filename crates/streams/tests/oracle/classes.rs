@@ -103,7 +103,7 @@ fn within(frame: &Frame, names: &[&str]) -> bool {
     frame.protocols.split(':').any(|name| names.contains(&name))
 }
 
-pub(crate) const CLASSES: [Class; 27] = [
+pub(crate) const CLASSES: [Class; 28] = [
     class(
         Subject::Segment,
         "link type that netwhy does not read",
@@ -186,6 +186,18 @@ pub(crate) const CLASSES: [Class; 27] = [
                 && frame.says.again == Again::Repeated
                 && facts.passed == 0
                 && facts.before_later
+        }),
+    ),
+    class(
+        Subject::Again,
+        "captured behind what came after it",
+        "netwhy",
+        Holds::Packet(|frame, seen, facts| {
+            seen.kind == Kind::New
+                && frame.says.again != Again::No
+                && facts.passed == 0
+                && facts.before_later
+                && !frame.has(FIN)
         }),
     ),
     class(

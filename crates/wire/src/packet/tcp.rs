@@ -66,6 +66,8 @@ pub struct Tcp<'a> {
     pub payload: &'a [u8],
     /// Options; may be cut off.
     options: &'a [u8],
+    /// Whether the header is longer than what was captured of it.
+    cut: bool,
 }
 
 /// An option of a segment.
@@ -127,7 +129,13 @@ impl<'a> Tcp<'a> {
             length,
             payload: bytes.get(header..).unwrap_or_default(),
             options: bytes.get(HEADER..header).unwrap_or(&bytes[HEADER..]),
+            cut: bytes.len() < header,
         })
+    }
+
+    /// Whether options are missing because less of the packet was captured.
+    pub fn has_options_cut(&self) -> bool {
+        self.cut
     }
 
     /// Its options, up to the first that is cut off or malformed.

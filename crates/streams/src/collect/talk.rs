@@ -1,0 +1,86 @@
+//! A conversation for tests: a client that asks, a server that answers, packet by packet.
+
+use model::CapturedDirection;
+use wire::capture::{LinkType, Packet};
+
+use super::Collector;
+
+pub(super) const SYN: u8 = 2;
+pub(super) const ACK: u8 = 16;
+
+/// A capture at the client, which lies so many milliseconds away from the server.
+pub(super) struct Talk {
+    /// Bytes of a packet that are captured.
+    pub(super) snap: usize,
+    collector: Collector,
+    packets: u16,
+}
+
+impl Talk {
+    /// Nothing was said yet.
+    pub(super) fn begin() -> Self {
+        Talk { snap: usize::MAX, collector: Collector::default(), packets: 0 }
+    }
+
+    /// A packet, with a time stamp of its millisecond; `to_server`: who sends it.
+    pub(super) fn packet(
+        &mut self,
+        us: u64,
+        to_server: bool,
+        flags: u8,
+        tcp: [u32; 4],
+        window: u16,
+    ) {
+        let [seq, ack, echo, length] = tcp;
+        self.packets += 1;
+        let mut options = Vec::new();
+        if flags & SYN != 0 {
+            options.extend([2, 4, 5, 180, 1, 3, 3, 8]);
+        }
+        options.extend([1, 1, 8, 10]);
+        // What the server's clock says does not matter.
+        options.extend((us as u32 / 1000 + 1).to_be_bytes());
+        options.extend(echo.to_be_bytes());
+        let header = 20 + options.len();
+        let total = 20 + header as u32 + length;
+        let mut bytes = vec![0x45, 0];
+        bytes.extend((total as u16).to_be_bytes());
+        bytes.extend(self.packets.to_be_bytes());
+        bytes.extend([0x40, 0, 64, 6, 0, 0]);
+        let (from, to) = if to_server { (1, 2) } else { (2, 1) };
+        bytes.extend([198, 18, 0, from, 198, 18, 0, to]);
+        let (port, other): (u16, u16) = if to_server { (4000, 80) } else { (80, 4000) };
+        bytes.extend(port.to_be_bytes());
+        bytes.extend(other.to_be_bytes());
+        bytes.extend(seq.to_be_bytes());
+        bytes.extend(ack.to_be_bytes());
+        bytes.extend([(header as u8 / 4) << 4, flags]);
+        bytes.extend(window.to_be_bytes());
+        bytes.extend([0, 0, 0, 0]);
+        bytes.extend(options);
+        bytes.truncate(self.snap);
+        let time_ns = Some(i128::from(us) * 1000);
+        let link = LinkType::RAW;
+        let packet =
+            Packet { time_ns, interface: 0, link, bytes: &bytes, length: total, drops: None };
+        self.collector.look(&packet);
+    }
+
+    /// A handshake over 40 ms.
+    pub(super) fn open(window: u16) -> Self {
+        let mut talk = Talk::begin();
+        talk.packet(0, true, SYN, [0, 0, 0, 0], window);
+        talk.packet(40_000, false, SYN | ACK, [0, 1, 1, 0], 60_000);
+        talk.packet(40_020, true, ACK, [1, 1, 41, 0], window);
+        talk
+    }
+
+    pub(super) fn sent_by_server(self) -> CapturedDirection {
+        self.collector.finish(Vec::new(), 0).packets.worst.swap_remove(0).from_server
+    }
+}
+
+/// The time stamp of a packet that leaves then.
+pub(super) fn stamp(us: u64) -> u32 {
+    us as u32 / 1000 + 1
+}
