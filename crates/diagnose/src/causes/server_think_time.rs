@@ -17,11 +17,16 @@
 //! More than half of the time in which somebody waited, and 100 ms a turn and more
 //! on average and in the middle (p50 of the whole turn): below that people notice
 //! nothing, and a command that runs for long in a session is what was asked for.
+//! Where it is not HTTP in clear, 5 s a turn and more are not named when both ends
+//! send less than 128 bytes a turn, or the handshake was not seen: either may be
+//! the one that asks, and keepalives look the same.
 //!
 //! ## Looks like it, but is not
 //!
 //! - A request that was lost: it is sent again, that is packet-loss.
 //! - Long polling and other answers that are meant to wait: ask its owner.
+//! - Protocols in which either end speaks when it likes (BGP, IRC, OpenFlow): what
+//!   comes 30 s later answers nothing.
 //! - A full accept queue: the request waits in the kernel, which acknowledges it.
 //!   See accept-queue-overflow on that host.
 //!
@@ -53,6 +58,10 @@ use crate::words::{count, number};
 const FELT_US: u64 = 100_000;
 /// Share of the time in which somebody waited.
 const MOST: f64 = 0.5;
+/// Waits from which on it may be that nobody waited: keepalives come as seldom, or less often.
+const SELDOM_US: u64 = 5_000_000;
+/// Bytes of a keepalive, at most.
+const KEEPALIVE: u64 = 128;
 /// Requests that are told, and how many letters of each.
 const REQUESTS: usize = 3;
 const REQUEST: usize = 44;
@@ -78,7 +87,17 @@ fn hit(way: Way<'_>) -> Option<u64> {
     let thought = way.sent().us(Part::ServerThink);
     let turns = way.stream.turns.max(1);
     let most = thought as f64 > MOST * way.stream.busy_us() as f64;
-    (way.server_sends && most && thought / turns >= FELT_US).then_some(thought)
+    let felt = way.server_sends && most && thought / turns >= FELT_US;
+    (felt && !may_be_idle(way, thought / turns)).then_some(thought)
+}
+
+/// Whether the server may have spoken because it liked to, not because it was asked: HTTP is asked for,
+/// other protocols have words that either end sends now and then.
+fn may_be_idle(way: Way<'_>, each_us: u64) -> bool {
+    let stream = way.stream;
+    let turns = stream.turns.max(1);
+    let small = stream.directions().iter().all(|sent| sent.new_bytes / turns < KEEPALIVE);
+    each_us >= SELDOM_US && stream.statuses.is_empty() && (small || !stream.roles_known)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
@@ -166,6 +185,26 @@ mod tests {
         spent(&mut stream.from_server, Part::Network, 3_000_000);
         served(&mut evidence, 150_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn stays_quiet_where_nobody_may_have_asked() {
+        // Ten turns of 10 s each, 40 bytes a turn: keepalives.
+        let seldom = |bytes: u64, roles_known: bool| {
+            let mut evidence = thinking(100_000_000);
+            let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+            (stream.turns, stream.roles_known) = (10, roles_known);
+            stream.statuses.clear();
+            (stream.from_client.new_bytes, stream.from_server.new_bytes) = (bytes, bytes);
+            evidence
+        };
+        assert!(matches!(rule(&seldom(400, true)), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&seldom(40_000, false)), Verdict::RuledOut(_)));
+        assert_eq!(found(rule(&seldom(40_000, true))).len(), 1, "a long report");
+        let mut http = seldom(400, false);
+        http.packets.as_mut().unwrap().worst[0].statuses =
+            vec![model::StatusCount { status: 200, count: 10 }];
+        assert_eq!(found(rule(&http)).len(), 1, "it was asked for");
     }
 
     #[test]
