@@ -2,6 +2,7 @@
 //! They are not part of the project; without them these tests say so and pass.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -88,6 +89,108 @@ fn labelled_captures_are_named_as_their_labels_say() {
         }
     }
     assert!(seen > 0, "no labels");
+    assert!(wrong.is_empty(), "{} of {seen}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A packet: when it passed, nanoseconds, its length, and what was captured of it.
+type Packet = (u64, u32, Vec<u8>);
+
+/// The packets of a capture, and their link type.
+fn packets(path: &Path) -> (u16, Vec<Packet>) {
+    let (mut link, mut all) = (0, Vec::new());
+    let mut capture = sys::capture::Capture::open(path).expect("a capture");
+    capture
+        .packets(|packet| {
+            link = packet.link.0;
+            let at = packet.time_ns.and_then(|ns| u64::try_from(ns).ok()).expect("a time");
+            all.push((at, packet.length, packet.bytes.to_vec()));
+            ControlFlow::Continue(())
+        })
+        .expect("packets");
+    (link, all)
+}
+
+/// A capture of these packets, with nanoseconds.
+fn write(path: &Path, link: u16, packets: &[Packet]) {
+    let mut out = Vec::new();
+    for number in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 1 << 18, u32::from(link)] {
+        out.extend(u32::to_le_bytes(number));
+    }
+    for (at, length, bytes) in packets {
+        let (seconds, rest) = ((at / 1_000_000_000) as u32, (at % 1_000_000_000) as u32);
+        for number in [seconds, rest, bytes.len() as u32, *length] {
+            out.extend(number.to_le_bytes());
+        }
+        out.extend(bytes);
+    }
+    std::fs::write(path, out).expect("a file");
+}
+
+fn named(path: &Path) -> BTreeSet<String> {
+    let (code, out, err) = netwhy(&["pcap", "--json"], path);
+    assert_eq!(code, Some(0), "{}: {err}", path.display());
+    let report: Value = serde_json::from_str(&out).expect("JSON");
+    let findings = report["findings"].as_array().expect("findings");
+    findings.iter().filter_map(|f| f["cause"].as_str().map(str::to_string)).collect()
+}
+
+/// Causes that a capture can feign. Not: those that follow from how much was sent in a round trip, of
+/// which a flight in another order tells a little less or more.
+const FEIGNED: [&str; 8] = [
+    "corruption",
+    "packet-loss",
+    "rate-policed",
+    "rate-shaped",
+    "receiver-stalled",
+    "reordering",
+    "syn-retransmitted",
+    "window-scaling-off",
+];
+
+/// What other captures of the same packets would have: less of each, each twice, some behind what came
+/// after them. None of that is a cause.
+#[test]
+fn no_name_comes_from_the_way_of_capturing() {
+    let Some(folder) = folder("labelled") else { return };
+    let written = tempfile::tempdir().expect("a folder");
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|extension| extension != "pcap") {
+            continue;
+        }
+        let before = named(&path);
+        let (link, all) = packets(&path);
+        let short = all
+            .iter()
+            .map(|(at, length, bytes)| (*at, *length, bytes[..bytes.len().min(68)].to_vec()));
+        let twice = all
+            .iter()
+            .flat_map(|packet| [packet.clone(), (packet.0 + 2_000, packet.1, packet.2.clone())]);
+        // Two CPUs write one file, up to 20 µs late; each packet keeps its time. What a coarse clock
+        // gives one time keeps its order, which is all that is known of it.
+        let mut places: Vec<usize> = (0..all.len()).collect();
+        places.sort_by_key(|place| {
+            all[*place].0 + (all[*place].0 / 1_000).wrapping_mul(7919) % 20_000
+        });
+        let shuffled = places.iter().map(|place| all[*place].clone());
+        for (what, packets) in [
+            ("68 bytes of each", short.collect::<Vec<_>>()),
+            ("each twice", twice.collect()),
+            ("in the order of two CPUs", shuffled.collect()),
+        ] {
+            let copy = written.path().join("copy.pcap");
+            write(&copy, link, &packets);
+            let mut more: Vec<String> = named(&copy).difference(&before).cloned().collect();
+            more.retain(|name| FEIGNED.contains(&name.as_str()));
+            if !more.is_empty() {
+                wrong.push(format!("{}, {what}: {more:?}", path.display()));
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "no captures");
     assert!(wrong.is_empty(), "{} of {seen}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
