@@ -151,6 +151,10 @@ impl Direction {
         let kind = self.data(tcp, at, peer);
         self.count(kind);
         if let Some((value, echo)) = stamps {
+            if self.options_cut && !self.time_stamps {
+                self.time_stamps = true;
+                self.agree(peer);
+            }
             self.stamps.passed(value, at, peer.next);
             if let Some((trip, flight)) = peer.stamps.came_back(echo, at, self.next) {
                 if tcp.length == 0 {

@@ -128,3 +128,24 @@ fn a_closed_window_is_one_without_its_handshake() {
     assert_eq!((sent.lost(), sent.window_probes), (0, 10), "{sent:?}");
     assert!(sent.us(model::Part::ReceiverStalled) > 4_000_000, "{sent:?}");
 }
+
+#[test]
+fn full_segments_are_known_when_time_stamps_were_cut_off_the_handshake() {
+    let mut talk = Talk::begin();
+    talk.snap = 46;
+    talk.packet(0, true, SYN, [0, 0, 0, 0], 60_000);
+    talk.packet(40_000, false, SYN | ACK, [0, 1, 1, 0], 60_000);
+    talk.snap = usize::MAX;
+    talk.packet(40_020, true, ACK, [1, 1, 41, 0], 60_000);
+    // 1448 bytes and 12 of time stamps, acknowledged as late as small ones would be, far away.
+    for turn in 0..10_u32 {
+        let at = 100_000 + u64::from(turn) * 200_000;
+        talk.packet(at, true, ACK, [1 + turn * 2896, 1, 0, 1448], 60_000);
+        talk.packet(at + 90_000, false, ACK, [1, 1449 + turn * 2896, stamp(at), 0], 60_000);
+        talk.packet(at + 90_010, true, ACK, [1449 + turn * 2896, 1, 0, 1448], 60_000);
+        talk.packet(at + 180_000, false, ACK, [1, 2897 + turn * 2896, stamp(at), 0], 60_000);
+    }
+    let sent = talk.sent_by_client();
+    // The first passed before the server had sent any stamp.
+    assert!(sent.acknowledged_late <= 1 && sent.delayed_ack.count == 0, "{sent:?}");
+}

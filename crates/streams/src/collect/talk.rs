@@ -75,6 +75,10 @@ impl Talk {
         talk
     }
 
+    pub(super) fn sent_by_client(self) -> CapturedDirection {
+        self.collector.finish(Vec::new(), 0).packets.worst.swap_remove(0).from_client
+    }
+
     pub(super) fn sent_by_server(self) -> CapturedDirection {
         self.collector.finish(Vec::new(), 0).packets.worst.swap_remove(0).from_server
     }
