@@ -42,6 +42,15 @@ impl Holes {
         self.all.push(hole);
     }
 
+    /// A hole that may go on where the last one ends: where half of the packets are not captured, there
+    /// is one with each acknowledgement.
+    pub(crate) fn widen(&mut self, hole: Hole) {
+        match self.all.last_mut().filter(|last| last.to == hole.from && last.stamp.is_none()) {
+            Some(last) => (last.to, last.since) = (hole.to, hole.since),
+            None => self.open(hole),
+        }
+    }
+
     /// Takes a range out of the holes, when it was in one.
     pub(crate) fn fill(&mut self, from: Sequence, to: Sequence) -> Option<Filled> {
         let number = self.all.iter().position(|hole| from < hole.to && to > hole.from)?;
@@ -83,6 +92,9 @@ mod tests {
         assert_eq!(holes.fill(at(90), at(140)), filled(40));
         assert_eq!(holes.fill(at(150), at(300)), filled(50));
         assert_eq!(holes.fill(at(100), at(200)), None);
+        holes.widen(hole(10, 20));
+        holes.widen(Hole { since: 9, ..hole(20, 30) });
+        assert_eq!(holes.fill(at(10), at(30)), Some(Filled { since: 9, stamp: None, missing: 20 }));
         let many = HOLES as u64 + 2;
         for number in 1..=many {
             holes.open(hole(1000 * number, 1000 * number + 1));

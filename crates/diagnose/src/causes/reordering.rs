@@ -22,8 +22,8 @@
 //! ## Looks like it, but is not
 //!
 //! - packet-loss: the hole lasts for a round trip, a copy fills it.
-//! - A capture on several CPUs or interfaces that shuffles packets by
-//!   microseconds: the acknowledgements tell of no hole.
+//! - A capture on several CPUs or interfaces that writes packets in another order,
+//!   microseconds apart: their times go back. Nothing was late.
 //! - A sender that moves to another CPU: for a moment its segments wait for two
 //!   CPUs, tens of microseconds each. Senders take that for loss where round trips
 //!   are as short, on one host or between its containers; so near it is not named.

@@ -15,8 +15,12 @@ impl Direction {
     /// Data was acknowledged that was not seen: the capture lost it, or has it behind this packet.
     #[cold]
     pub(super) fn unseen(&mut self, to: Sequence, at: Nanos) {
-        let hole = Hole { from: self.next, to, since: at, stamp: None };
-        self.holes.get_or_insert_default().open(hole);
+        self.holes.get_or_insert_default().widen(Hole {
+            from: self.next,
+            to,
+            since: at,
+            stamp: None,
+        });
         self.next = to;
     }
 
