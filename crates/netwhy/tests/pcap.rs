@@ -123,6 +123,33 @@ fn what_is_cut_or_no_capture_is_said() {
 }
 
 #[test]
+fn what_was_not_captured_is_said() {
+    // Sixteen bytes of options, none of them captured.
+    let mut file = file::File::new();
+    file.segment(0, false, [100, 0], file::SYN, 65535, 16);
+    file.cut(9, 56, 40);
+    file.segment(20, true, [900, 101], file::SYN | ACK, 65535, 0);
+    file.segment(21, false, [101, 901], ACK, 1, 0);
+    let said = text(&run(&["pcap", "-"], &file.bytes).stdout);
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("Not seen: the window sizes of 1 stream (options of their SYNs"),
+        "{said}"
+    );
+    assert!(words.contains("tcpdump -s 96"), "{said}");
+    // Only what the server sends.
+    let mut file = file::File::new();
+    (0..4).for_each(|number| file.segment(number, true, [900 + 100 * number, 1], ACK, 500, 100));
+    let output = run(&["pcap", "--json", "-"], &file.bytes);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["gaps"][0]["what"], "one direction of 1 stream", "{report:#}");
+    // Nothing is missing where all was captured.
+    let report = run(&["pcap", "--json", "-"], &capture());
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["gaps"].as_array().map(Vec::len), Some(0), "{report:#}");
+}
+
+#[test]
 fn the_capture_with_comments_for_wireshark() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out.pcapng");

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use model::{CapturedStream, Gap, Packets, Part, Report, Service};
+use model::{CapturedStream, Packets, Part, Report, Service};
 
 use crate::Style;
 use crate::clean::clean;
@@ -227,14 +227,7 @@ pub(crate) fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
             .collect();
         add("Ruled out", format!("{}.", causes.join(", ")));
     }
-    let gaps = report
-        .gaps
-        .iter()
-        .map(|Gap { what, why, .. }| format!("{} ({})", clean(what, false), clean(why, false)));
-    let gaps: Vec<_> = gaps.collect();
-    if !gaps.is_empty() {
-        add("Not seen", format!("{}.", gaps.join("; ")));
-    }
+    crate::text::gaps(&report.gaps).into_iter().for_each(|text| add("Not seen", text));
     let mut more: BTreeSet<_> = report
         .findings
         .iter()

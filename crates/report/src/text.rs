@@ -136,13 +136,7 @@ fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
     if !report.undecided.is_empty() {
         add("Undecided", undecided(&report.undecided));
     }
-    for (closes_with, gaps) in by_remedy(&report.gaps) {
-        let mut text = not_seen(&gaps);
-        if let Some(closes_with) = closes_with {
-            text.push_str(&format!(". To see it: {}", clean(closes_with, false)));
-        }
-        add("Not seen", format!("{text}."));
-    }
+    gaps(&report.gaps).into_iter().for_each(|text| add("Not seen", text));
     add("Own cost", cost(report));
     let mut more = BTreeSet::new();
     let mut commands: Vec<_> = report
@@ -182,6 +176,18 @@ fn undecided(undecided: &[Undecided]) -> String {
         text
     });
     format!("{}.", groups.collect::<Vec<_>>().join("; "))
+}
+
+/// What was not seen, and what would show it.
+pub(crate) fn gaps(gaps: &[Gap]) -> Vec<String> {
+    let told = |(closes_with, gaps): (Option<&str>, Vec<&Gap>)| {
+        let mut text = not_seen(&gaps);
+        if let Some(closes_with) = closes_with {
+            text.push_str(&format!(". To see it: {}", clean(closes_with, false)));
+        }
+        format!("{text}.")
+    };
+    by_remedy(gaps).into_iter().map(told).collect()
 }
 
 /// Gaps that the same thing closes, together, in the order in which they were noted.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use model::{Evidence, Gap, Packets, SCHEMA_VERSION, Source, Window};
+use model::{CapturedStream, Evidence, Gap, Packets, SCHEMA_VERSION, Source, Window};
 use streams::{Collected, Collector, Seen};
 use sys::capture::{Capture, End};
 use wire::capture::Packet;
@@ -280,12 +280,50 @@ fn selects(collector: &mut Collector, packet: &Packet<'_>, seen: Option<&Seen>) 
     })
 }
 
+/// What the packets of its streams lack.
+fn not_captured(packets: &Packets) -> impl Iterator<Item = Gap> {
+    let count = |lacks: fn(&CapturedStream) -> bool| {
+        packets.worst.iter().filter(|stream| lacks(stream)).count() as u64
+    };
+    let cut = count(|stream| stream.directions().iter().any(|sent| sent.options_cut));
+    let half = count(|stream| {
+        let [client, server] = stream.directions();
+        (client.packets == 0 && server.data_segments > 0)
+            || (server.packets == 0 && client.data_segments > 0)
+    });
+    let gaps = [
+        (
+            cut,
+            "the window sizes",
+            "options of their SYNs were cut off when they were captured",
+            Some("96 bytes of each packet and more: tcpdump -s 96"),
+        ),
+        (
+            half,
+            "one direction",
+            "what was acknowledged, and how much there was room for, is not in the capture",
+            Some("a place that both directions pass, best an end of the path"),
+        ),
+    ];
+    gaps.into_iter().filter(|(streams, ..)| *streams > 0).map(|(streams, what, why, closes)| Gap {
+        source: Source::Packets,
+        what: format!(
+            "{what} of {} stream{}",
+            report::number(streams),
+            if streams == 1 { "" } else { "s" }
+        ),
+        why: why.to_string(),
+        closes_with: closes.map(str::to_string),
+    })
+}
+
 /// Opens a capture.
 pub(super) fn open(file: &Path) -> anyhow::Result<Capture> {
     Ok(Capture::open(file).map_err(|error| Failure::Observe(error.to_string()))?)
 }
 
-pub(crate) fn evidence(packets: Packets, gaps: Vec<Gap>, interrupted: bool) -> Evidence {
+pub(crate) fn evidence(packets: Packets, mut gaps: Vec<Gap>, interrupted: bool) -> Evidence {
+    gaps.extend(not_captured(&packets));
     Evidence {
         schema_version: SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),

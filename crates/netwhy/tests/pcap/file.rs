@@ -32,6 +32,15 @@ impl File {
         self.port = port;
     }
 
+    /// Takes all but so many bytes of the last packet away, as a short snap length does; its header may
+    /// be as long as `words` of four bytes.
+    pub(crate) fn cut(&mut self, words: u8, length: usize, kept: usize) {
+        let packet = self.bytes.len() - length;
+        self.bytes[packet + 32] = words << 4;
+        self.bytes.truncate(packet + kept);
+        self.bytes[packet - 8..packet - 4].copy_from_slice(&(kept as u32).to_le_bytes());
+    }
+
     /// A segment at a time in milliseconds; the client sends when `back` is false.
     pub(crate) fn segment(
         &mut self,
