@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use model::{CapturedStream, Evidence, Gap, Packets, SCHEMA_VERSION, Source, Window};
 use streams::{Collected, Collector, Seen};
 use sys::capture::{Capture, End};
@@ -348,9 +348,13 @@ fn bar(quiet: bool) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, target);
     // A fixed template: it cannot fail.
     if let Ok(style) =
-        ProgressStyle::with_template("{spinner} {elapsed} {human_pos} packets, {per_sec}")
+        ProgressStyle::with_template("{spinner} {elapsed} {human_pos} packets, {rate}/s")
     {
-        bar.set_style(style);
+        // Packets are counted in whole ones, a second too.
+        let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = out.write_str(&report::number(state.per_sec() as u64));
+        };
+        bar.set_style(style.with_key("rate", rate));
     }
     bar
 }
