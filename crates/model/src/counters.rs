@@ -21,7 +21,7 @@ impl Change {
     }
 
     /// Growth in the window; 0 when the counter went back (it was reset).
-    pub fn growth(self) -> u64 {
+    pub fn increase(self) -> u64 {
         self.after.saturating_sub(self.before)
     }
 }
@@ -37,7 +37,7 @@ pub struct Counters(pub BTreeMap<String, Change>);
 impl Counters {
     /// Growth over the window; `None` when this kernel has no such counter.
     pub fn growth(&self, name: &str) -> Option<u64> {
-        self.0.get(name).map(|c| c.growth())
+        self.0.get(name).map(|c| c.increase())
     }
 }
 

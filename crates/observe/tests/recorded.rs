@@ -64,12 +64,12 @@ fn listeners_have_queue_limit_drops_and_holder() {
     assert_eq!(full.local, "127.0.0.1:8080".parse().unwrap());
     assert_eq!((full.limit, full.queue.max), (2, 3));
     assert!(full.looks_full > 0 && full.looks_waiting >= full.looks_full);
-    assert!(full.drops.expect("drops").growth() > 0);
+    assert!(full.drops.expect("drops").increase() > 0);
     assert_eq!(full.pids.len(), 1);
     let v6 = listeners.iter().find(|l| l.local.port() == 8081).expect("port 8081");
     assert!(v6.local.is_ipv6());
     assert_eq!((v6.limit, v6.queue.max, v6.looks_full), (16, 0, 0));
-    assert_eq!(v6.drops.expect("drops").growth(), 0);
+    assert_eq!(v6.drops.expect("drops").increase(), 0);
     let unix = evidence.unix_listeners.expect("Unix listeners");
     let unix = unix.iter().find(|l| l.path.ends_with("netwhy-fixture.sock")).expect("the socket");
     assert_eq!((unix.limit, unix.queue.max), (5, 1));

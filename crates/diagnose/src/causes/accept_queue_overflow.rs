@@ -132,7 +132,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 /// Drops of a listener in the window.
 fn lost(listener: &Listener) -> u64 {
-    listener.drops.map_or(0, model::Change::growth)
+    listener.drops.map_or(0, model::Change::increase)
 }
 
 fn fullest(listeners: &[Listener]) -> String {

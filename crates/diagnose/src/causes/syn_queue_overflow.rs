@@ -98,7 +98,7 @@ fn refused(evidence: &Evidence) -> Option<(&Listener, u64)> {
     let limit = limit_without_cookies(evidence)?;
     let overflows = evidence.growth("TcpExtListenOverflows").unwrap_or(0);
     let drops = |listener: &Listener| {
-        let all = listener.drops.map_or(0, model::Change::growth);
+        let all = listener.drops.map_or(0, model::Change::increase);
         all.saturating_sub(overflows)
     };
     let listeners = evidence.listeners.as_deref().unwrap_or_default().iter();
@@ -185,7 +185,7 @@ fn finding(
         evidences.push(proof(Source::Listeners, "proof", text).over(
             evidence,
             "drops",
-            listener.drops.map_or(0, model::Change::growth) as f64,
+            listener.drops.map_or(0, model::Change::increase) as f64,
             "SYNs",
         ));
     }

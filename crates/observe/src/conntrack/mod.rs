@@ -80,7 +80,7 @@ impl Observe for Tracking {
                 .collect::<BTreeMap<_, _>>()
         });
         let refused = statistics.as_ref().is_some_and(|all| {
-            REFUSALS.iter().any(|name| all.get(*name).is_some_and(|c| c.growth() > 0))
+            REFUSALS.iter().any(|name| all.get(*name).is_some_and(|c| c.increase() > 0))
         });
         let wanted = refused
             || self.count.last <= SMALL

@@ -111,10 +111,10 @@ impl Listeners {
     /// A few words on the worst queue so far.
     pub(super) fn seen(&self) -> Option<String> {
         let dropped: u64 =
-            self.by_cookie.values().filter_map(|l| l.drops).map(Change::growth).sum();
+            self.by_cookie.values().filter_map(|l| l.drops).map(Change::increase).sum();
         let worst = self.by_cookie.values().max_by_key(|l| (l.looks_full, l.queue.last))?;
         if dropped > 0 {
-            let most = self.by_cookie.values().max_by_key(|l| l.drops.map_or(0, Change::growth))?;
+            let most = self.by_cookie.values().max_by_key(|l| l.drops.map_or(0, Change::increase))?;
             Some(format!(
                 "{dropped} handshakes dropped, queue of {} {}/{}",
                 most.local, most.queue.last, most.limit
