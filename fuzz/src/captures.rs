@@ -220,13 +220,14 @@ fn stream(stream: &Stream) -> u64 {
 fn collected(of: &Collected, taken: u64, segments: u64) {
     let packets = &of.packets;
     assert_eq!((packets.packets, packets.segments), (taken, segments));
-    assert!(packets.streams <= segments && packets.captured_twice <= segments);
+    assert!(packets.streams <= segments && packets.duplicate_packets <= segments);
     assert!(of.unread + of.other_links + segments <= taken);
     assert!(packets.services.len() <= 256 && packets.worst.len() <= 1024);
     assert_eq!(of.wanted.is_some(), packets.streams > 0, "the first stream was asked for");
     assert!(packets.worst.len() as u64 == packets.streams.min(1024));
     for told in &packets.worst {
-        let spent: u64 = told.directions().iter().flat_map(|one| &one.budget).map(|s| s.us).sum();
+        let spent: u64 =
+            told.directions().iter().flat_map(|one| &one.time_breakdown).map(|s| s.time_us).sum();
         // Each part is rounded down.
         assert!(spent <= told.span_us && told.span_us - spent <= 23, "the budget adds up");
         assert!(told.number < packets.streams && told.lost_us() <= told.span_us);

@@ -33,8 +33,9 @@ pub(super) fn evidence(bytes: &[u8]) {
         panic!("what was written cannot be read")
     };
     // All but what has a decimal point, whose last digit may differ.
-    let whole =
-        |e: &Evidence| (e.sockets.clone(), e.gaps.clone(), e.logs.clone(), e.sysctls.clone());
+    let whole = |e: &Evidence| {
+        (e.sockets.clone(), e.missing_evidence.clone(), e.logs.clone(), e.sysctls.clone())
+    };
     assert_eq!(whole(&again), whole(&evidence));
     reported(&evidence);
 }

@@ -47,7 +47,7 @@ fn round_trips(evidence: &Evidence) -> Option<String> {
         f64::from(round_trips[index as usize]) / 1e3
     };
     let again =
-        share(evidence.growth("TcpRetransSegs")? as f64, evidence.growth("TcpOutSegs")? as f64);
+        share(evidence.increase("TcpRetransSegs")? as f64, evidence.increase("TcpOutSegs")? as f64);
     Some(format!(
         "round trip p50 {:.1} ms, p99 {:.1} ms over {} connections; {} sent again",
         at(0.5),
@@ -64,7 +64,7 @@ fn opened(evidence: &Evidence) -> Option<String> {
         return None;
     }
     let rate =
-        |counter: &str| Some(number((evidence.growth(counter)? as f64 / seconds).round() as u64));
+        |counter: &str| Some(number((evidence.increase(counter)? as f64 / seconds).round() as u64));
     Some(format!(
         "connections opened: {} a second in, {} out",
         rate("TcpPassiveOpens")?,

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 
 use model::{
-    CapturedDirection, CapturedStream, Evidence, Finding, Impact, ImpactUnit, Packets, Part, Proof,
-    Remedy, Service, Severity, Source, Subject, SubjectKind,
+    CapturedDirection, CapturedStream, Evidence, Finding, Impact, ImpactUnit, Packets, Proof,
+    Remedy, Service, Severity, Source, Subject, SubjectKind, TimeCategory,
 };
 
 use crate::Verdict;
@@ -152,14 +152,15 @@ impl<'a> Group<'a> {
 
     /// Median time of a turn with the service, microseconds.
     pub(crate) fn turn_p50_us(&self) -> u64 {
-        self.service.and_then(|service| service.turn_p50_us).unwrap_or(0)
+        self.service.and_then(|service| service.exchange_p50_us).unwrap_or(0)
     }
 
     /// Share of the time in which somebody waited for the service.
     pub(crate) fn share(&self) -> f64 {
         let part = |service: &Service| {
-            let all = Part::ALL.into_iter().filter(|part| *part != Part::ClientIdle);
-            all.map(|part| service.us(part)).fold(0, u64::saturating_add)
+            let all =
+                TimeCategory::ALL.into_iter().filter(|part| *part != TimeCategory::ClientIdle);
+            all.map(|part| service.time_us(part)).fold(0, u64::saturating_add)
         };
         let own = || self.ways.iter().map(|way| way.stream.busy_us()).fold(0, u64::saturating_add);
         let busy = self.service.map_or_else(own, part);
@@ -228,7 +229,7 @@ impl<'a> Group<'a> {
             evidence: proofs,
             checks: checks(evidence, way.stream),
             remedies,
-            effects: Vec::new(),
+            also_causes: Vec::new(),
         }
     }
 
@@ -262,8 +263,8 @@ pub(crate) fn checks(evidence: &Evidence, stream: &CapturedStream) -> Vec<String
 
 /// The name of the file that the packets come from, as a shell takes it.
 pub(crate) fn pasted(evidence: &Evidence) -> Option<String> {
-    match &evidence.packets.as_ref()?.from[..] {
-        [file] if file != "-" && !file.starts_with(Packets::INTERFACE) => Some(quoted(file)),
+    match &evidence.packets.as_ref()?.sources[..] {
+        [file] if file != "-" && !file.starts_with(Packets::INTERFACE_PREFIX) => Some(quoted(file)),
         _ => None,
     }
 }

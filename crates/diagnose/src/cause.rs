@@ -54,11 +54,11 @@ impl Cause {
         match self.needs.iter().find(|source| !has(evidence, **source)) {
             None => verdict,
             Some(missing) => {
-                let gap = evidence.gap(*missing);
+                let gap = evidence.missing(*missing);
                 Verdict::Undecided {
                     needs: gap.map_or_else(|| missing.name().to_string(), |gap| gap.what.clone()),
                     closes_with: match gap {
-                        Some(gap) => gap.closes_with.clone(),
+                        Some(gap) => gap.how_to_observe.clone(),
                         // A host is watched without its packets.
                         None if *missing == Source::Packets => Some("netwhy --capture".to_string()),
                         None => None,

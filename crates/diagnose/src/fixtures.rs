@@ -43,7 +43,9 @@ pub(crate) fn healthy() -> Evidence {
         sockstat: Some(Sockstat::default()),
         softnet: Some(Vec::new()),
         sockets: Some(SocketTable {
-            looks: [0, 5_000, 10_000].map(|at_ms| Look { at_ms, ..Look::default() }).to_vec(),
+            samples: [0, 5_000, 10_000]
+                .map(|at_ms| TableSample { at_ms, ..TableSample::default() })
+                .to_vec(),
             ..SocketTable::default()
         }),
         listeners: Some(Vec::new()),
@@ -53,7 +55,7 @@ pub(crate) fn healthy() -> Evidence {
         kernel_log: Some(KernelLog::default()),
         processes: Some(Vec::new()),
         logs: Some(Vec::new()),
-        packets: Some(Packets { from: vec!["slow.pcap".into()], ..Packets::default() }),
+        packets: Some(Packets { sources: vec!["slow.pcap".into()], ..Packets::default() }),
         ..Evidence::default()
     }
 }
@@ -72,7 +74,7 @@ pub(crate) fn set(evidence: &mut Evidence, sysctl: &str, value: &str) {
 /// A gauge that went evenly from `first` to `last` in 100 looks.
 pub(crate) fn gauge(first: u64, last: u64) -> Gauge {
     Gauge {
-        looks: 100,
+        samples: 100,
         first,
         last,
         min: first.min(last),
@@ -92,7 +94,7 @@ pub(crate) fn process<'a>(evidence: &'a mut Evidence, pid: u32, name: &str) -> &
         threads: 1,
         cpu_ms: 100.0,
         run_delay_ms: Some(10.0),
-        watched_ms: 10_000,
+        observed_ms: 10_000,
         states: BTreeMap::from([('S', 20)]),
         open_files: Some(gauge(50, 50)),
         open_files_limit: Some(1024),
@@ -117,8 +119,8 @@ pub(crate) fn listener<'a>(
         pids: pids.to_vec(),
         limit,
         queue: gauge(0, 0),
-        looks_full: 0,
-        looks_waiting: 0,
+        samples_full: 0,
+        samples_waiting: 0,
         half_open: Some(gauge(0, 0)),
         drops: Some(Change::new(5, 5)),
         new: false,
@@ -189,12 +191,12 @@ pub(crate) fn socket<'a>(
         })),
         congestion: Some("cubic".into()),
         last_at_ms: 10_000,
-        first: Some(Earlier {
-            looks: 3,
+        first: Some(FirstSample {
+            samples: 3,
             state: TcpState::Established,
             bytes_received: 1_000,
             bytes_acked: 1_000,
-            ..Earlier::default()
+            ..FirstSample::default()
         }),
     });
     sockets.last_mut().unwrap()
@@ -278,11 +280,11 @@ pub(crate) fn lose(evidence: &mut Evidence, source: Source) {
         Source::Path => evidence.path = None,
         Source::Probes | Source::UnderLoad | Source::Transfer => evidence.probes = None,
     }
-    evidence.gaps.push(Gap {
+    evidence.missing_evidence.push(MissingEvidence {
         source,
         what: format!("the {}", source.name()),
         why: "permission denied".into(),
-        closes_with: Some("run as root".into()),
+        how_to_observe: Some("run as root".into()),
     });
 }
 
@@ -315,7 +317,7 @@ pub(crate) fn finding(
         evidence: Vec::new(),
         checks: Vec::new(),
         remedies: Vec::new(),
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -343,22 +345,22 @@ pub(crate) fn stream<'a>(
         packets: 800,
         data_segments: 700,
         new_bytes: 1_000_000,
-        segment_size: Some(1460),
+        mss: Some(1460),
         window_scale: Some(7),
-        largest_window: 1 << 20,
-        greatest_flight: 100_000,
-        largest_segment: 1448,
+        max_window: 1 << 20,
+        max_in_flight: 100_000,
+        max_segment_bytes: 1448,
         round_trip: Some(RoundTrips {
             samples: 400,
-            least_us: 20_000,
+            min_us: 20_000,
             mean_us: 21_000,
-            most_us: 30_000,
+            max_us: 30_000,
             inflated: 0.0,
             follows_flight: None,
             losses: 0,
             losses_after_long: 0,
         }),
-        budget: vec![Share { part, us, turns: 10 }],
+        time_breakdown: vec![TimeShare { category: part, time_us: us, exchanges: 10 }],
         ..CapturedDirection::default()
     };
     let stream = CapturedStream {
@@ -369,19 +371,19 @@ pub(crate) fn stream<'a>(
         first_us: 0,
         span_us: 1_000_000,
         handshake_us: Some(20_000),
-        syns_repeated: 0,
-        syn_acks_repeated: 0,
+        syn_retransmissions: 0,
+        syn_ack_retransmissions: 0,
         syn_answered: true,
         end: StreamEnd::Closed,
-        turns: 10,
+        exchanges: 10,
         to_client_us: Some(10),
         to_server_us: Some(20_000),
-        survived_silence_us: 0,
-        lost_after_silence: None,
+        longest_survived_idle_us: 0,
+        lost_after_idle: None,
         tls: None,
         statuses: Vec::new(),
-        from_client: sent(Part::Network, 100_000),
-        from_server: sent(Part::Network, 900_000),
+        from_client: sent(TimeCategory::Network, 100_000),
+        from_server: sent(TimeCategory::Network, 900_000),
     };
     packets.streams += 1;
     packets.worst.push(stream);
@@ -389,9 +391,9 @@ pub(crate) fn stream<'a>(
 }
 
 /// Gives time to a part of a direction's budget.
-pub(crate) fn spent(direction: &mut CapturedDirection, part: Part, us: u64) {
-    direction.budget.retain(|share| share.part != part);
-    direction.budget.push(Share { part, us, turns: 1 });
+pub(crate) fn spent(direction: &mut CapturedDirection, part: TimeCategory, us: u64) {
+    direction.time_breakdown.retain(|share| share.category != part);
+    direction.time_breakdown.push(TimeShare { category: part, time_us: us, exchanges: 1 });
 }
 
 /// Adds up the streams of each service; `turn_us` is the median time of a turn.
@@ -404,13 +406,15 @@ pub(crate) fn served(evidence: &mut Evidence, turn_us: u64) {
             packets.services.push(Service {
                 server: stream.server,
                 streams: 0,
-                turns: 0,
+                exchanges: 0,
                 bytes: 0,
                 data_segments: 0,
-                repeated: 0,
-                turn_p50_us: Some(turn_us),
-                turn_p99_us: Some(turn_us),
-                budget: Part::ALL.map(|part| Share { part, us: 0, turns: 0 }).to_vec(),
+                retransmitted: 0,
+                exchange_p50_us: Some(turn_us),
+                exchange_p99_us: Some(turn_us),
+                time_breakdown: TimeCategory::ALL
+                    .map(|part| TimeShare { category: part, time_us: 0, exchanges: 0 })
+                    .to_vec(),
                 statuses: Vec::new(),
                 slow_requests: Vec::new(),
             });
@@ -418,9 +422,9 @@ pub(crate) fn served(evidence: &mut Evidence, turn_us: u64) {
         });
         let service = &mut packets.services[place];
         service.streams += 1;
-        service.turns += stream.turns;
-        for share in &mut service.budget {
-            share.us += stream.us(share.part);
+        service.exchanges += stream.exchanges;
+        for share in &mut service.time_breakdown {
+            share.time_us += stream.time_us(share.category);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Consequences under their causes: what is an effect of another finding is no finding of its own.
 
-use model::{Effect, Finding, Source};
+use model::{Consequence, Finding, Source};
 
 /// Segments that a line loses, and their share, from which on it loses some SYNs as well.
 const LOST: f64 = 20.0;
@@ -126,22 +126,22 @@ pub(crate) fn fold(findings: Vec<Finding>) -> Vec<Finding> {
         index
     };
     let roots: Vec<usize> = (0..findings.len()).map(root).collect();
-    let mut effects: Vec<(usize, Vec<Effect>)> = Vec::new();
+    let mut effects: Vec<(usize, Vec<Consequence>)> = Vec::new();
     let mut kept: Vec<(usize, Finding)> = Vec::new();
     for (index, (finding, root)) in findings.into_iter().zip(roots).enumerate() {
         if root == index {
             kept.push((index, finding));
         } else {
             let text = first_line(&finding.impact.text).trim_end_matches(',').to_string();
-            let mut moved = vec![Effect { cause: Some(finding.cause), text }];
-            moved.extend(finding.effects);
+            let mut moved = vec![Consequence { cause: Some(finding.cause), text }];
+            moved.extend(finding.also_causes);
             effects.push((root, moved));
         }
     }
     for (index, finding) in &mut kept {
         for (root, moved) in &mut effects {
             if root == index {
-                finding.effects.append(moved);
+                finding.also_causes.append(moved);
             }
         }
     }
@@ -189,7 +189,8 @@ mod tests {
         ]);
         assert_eq!(folded.len(), 1);
         assert_eq!(folded[0].cause, "fd-exhausted");
-        let effects: Vec<_> = folded[0].effects.iter().filter_map(|e| e.cause.clone()).collect();
+        let effects: Vec<_> =
+            folded[0].also_causes.iter().filter_map(|e| e.cause.clone()).collect();
         assert_eq!(effects.len(), 2);
         assert!(effects.contains(&"syn-retransmitted".to_string()));
     }
@@ -210,7 +211,7 @@ mod tests {
             finding("accept-queue-overflow", SubjectKind::Listener, &[7], Some("0.0.0.0:80"), None);
         let folded = fold(vec![queue, captured, other.clone()]);
         assert_eq!((folded.len(), &folded[1]), (2, &other));
-        assert_eq!(folded[0].effects.len(), 1);
+        assert_eq!(folded[0].also_causes.len(), 1);
     }
 
     #[test]

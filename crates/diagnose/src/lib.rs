@@ -53,7 +53,11 @@ pub fn diagnose(evidence: &Evidence) -> Report {
                 ruled_out.push(RuledOut { cause: cause.id.to_string(), because });
             }
             Verdict::Undecided { needs, closes_with } => {
-                undecided.push(Undecided { cause: cause.id.to_string(), needs, closes_with });
+                undecided.push(Undecided {
+                    cause: cause.id.to_string(),
+                    needs,
+                    how_to_observe: closes_with,
+                });
             }
         }
     }
@@ -67,12 +71,12 @@ pub fn diagnose(evidence: &Evidence) -> Report {
         focus: evidence.focus.clone(),
         tcp_sockets: evidence.sockets.as_ref().and_then(|sockets| {
             let listeners = evidence.listeners.as_ref().map_or(0, Vec::len) as u64;
-            Some(sockets.looks.last()?.total() + listeners)
+            Some(sockets.samples.last()?.total() + listeners)
         }),
         findings,
         ruled_out,
         undecided,
-        gaps: evidence.gaps.clone(),
+        missing_evidence: evidence.missing_evidence.clone(),
         cost: evidence.cost,
         activity: activity::activity(seen),
         packets: evidence.packets.clone(),

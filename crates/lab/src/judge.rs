@@ -35,7 +35,7 @@ pub struct Found {
 impl Seen {
     /// The short form of a report.
     pub(crate) fn of(host: &str, seconds: f64, report: &Said) -> Self {
-        let effects = report.findings.iter().flat_map(|finding| &finding.effects);
+        let effects = report.findings.iter().flat_map(|finding| &finding.also_causes);
         Seen {
             host: host.to_string(),
             seconds,

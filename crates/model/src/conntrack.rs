@@ -27,7 +27,7 @@ pub struct Conntrack {
 
 impl Conntrack {
     /// Growth of one statistic over the window.
-    pub fn growth(&self, statistic: &str) -> Option<u64> {
+    pub fn increase(&self, statistic: &str) -> Option<u64> {
         self.statistics.as_ref()?.get(statistic).map(|c| c.increase())
     }
 }

@@ -36,7 +36,7 @@ pub struct Counters(pub BTreeMap<String, Change>);
 
 impl Counters {
     /// Growth over the window; `None` when this kernel has no such counter.
-    pub fn growth(&self, name: &str) -> Option<u64> {
+    pub fn increase(&self, name: &str) -> Option<u64> {
         self.0.get(name).map(|c| c.increase())
     }
 }
@@ -46,7 +46,7 @@ impl Counters {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gauge {
     /// Looks.
-    pub looks: u32,
+    pub samples: u32,
     /// First value.
     pub first: u64,
     /// Last value.
@@ -61,16 +61,16 @@ pub struct Gauge {
 
 impl Gauge {
     /// Takes one more look into account.
-    pub fn look(&mut self, value: u64) {
-        if self.looks == 0 {
+    pub fn sample(&mut self, value: u64) {
+        if self.samples == 0 {
             *self =
-                Gauge { looks: 0, first: value, last: value, min: value, max: value, mean: 0.0 };
+                Gauge { samples: 0, first: value, last: value, min: value, max: value, mean: 0.0 };
         }
-        self.looks += 1;
+        self.samples += 1;
         self.last = value;
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        self.mean += (value as f64 - self.mean) / f64::from(self.looks);
+        self.mean += (value as f64 - self.mean) / f64::from(self.samples);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CapturedStream, Part, Share};
+use crate::{CapturedStream, TimeCategory, TimeShare};
 
 /// One of the two ends of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,13 +36,13 @@ impl Side {
 /// One turn: a request and its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CapturedTurn {
+pub struct CapturedExchange {
     /// Number of its stream.
     pub stream: u64,
     /// Number in the stream, from 0.
-    pub turn: u64,
+    pub exchange: u64,
     /// Who asked.
-    pub asker: Side,
+    pub requester: Side,
     /// First byte of the request, microseconds since the first packet of the capture.
     pub at_us: u64,
     /// New bytes of the request.
@@ -51,12 +51,12 @@ pub struct CapturedTurn {
     pub request_us: u64,
     /// From the last byte of the request to the first of the answer, as seen at the place of
     /// capture, microseconds; `None`: there was no answer.
-    pub wait_us: Option<u64>,
+    pub response_wait_us: Option<u64>,
     /// New bytes of the answer.
-    pub answer_bytes: u64,
+    pub response_bytes: u64,
     /// From the first byte of the request to the last of the answer, microseconds; `None`: there
     /// was no answer.
-    pub whole_us: Option<u64>,
+    pub total_us: Option<u64>,
     /// Method of HTTP/1, where it was captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
@@ -67,24 +67,31 @@ pub struct CapturedTurn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Where its time went, up to the next request; idle time is left out.
-    pub budget: Vec<Share>,
+    pub time_breakdown: Vec<TimeShare>,
 }
 
-impl CapturedTurn {
+impl CapturedExchange {
     /// Time of one part, microseconds.
-    pub fn us(&self, part: Part) -> u64 {
-        self.budget.iter().find(|share| share.part == part).map_or(0, |share| share.us)
+    pub fn time_us(&self, part: TimeCategory) -> u64 {
+        self.time_breakdown
+            .iter()
+            .find(|share| share.category == part)
+            .map_or(0, |share| share.time_us)
     }
 
     /// Its time up to the next request, without idle time, microseconds: longer than from request to
     /// answer when the answer was not all.
     pub fn spent_us(&self) -> u64 {
-        self.budget.iter().map(|share| share.us).sum()
+        self.time_breakdown.iter().map(|share| share.time_us).sum()
     }
 
     /// The part that took most of it.
-    pub fn largest(&self) -> Option<Share> {
-        self.budget.iter().max_by_key(|share| share.us).copied().filter(|share| share.us > 0)
+    pub fn largest(&self) -> Option<TimeShare> {
+        self.time_breakdown
+            .iter()
+            .max_by_key(|share| share.time_us)
+            .copied()
+            .filter(|share| share.time_us > 0)
     }
 }
 
@@ -94,15 +101,15 @@ impl CapturedTurn {
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     /// A SYN, or the answer to one, was sent again.
-    SynRepeated,
+    SynRetransmission,
     /// Data was sent again after duplicate or selective acknowledgements.
-    RepeatedFast,
+    FastRetransmission,
     /// The same, after a retransmission timeout.
-    RepeatedTimeout,
+    RtoRetransmission,
     /// The same, lost before the place of capture.
-    RepeatedUnseen,
+    RetransmissionOriginalNotCaptured,
     /// The same, for another reason: a tail-loss probe, a sender that was mistaken.
-    RepeatedOther,
+    RetransmissionKindUnknown,
     /// A segment arrived late and was not sent again.
     Reordered,
     /// An end closed its window.
@@ -121,11 +128,11 @@ impl EventKind {
     /// The word in the output.
     pub fn name(self) -> &'static str {
         match self {
-            EventKind::SynRepeated => "syn-repeated",
-            EventKind::RepeatedFast => "repeated-fast",
-            EventKind::RepeatedTimeout => "repeated-timeout",
-            EventKind::RepeatedUnseen => "repeated-unseen",
-            EventKind::RepeatedOther => "repeated-other",
+            EventKind::SynRetransmission => "syn-repeated",
+            EventKind::FastRetransmission => "repeated-fast",
+            EventKind::RtoRetransmission => "repeated-timeout",
+            EventKind::RetransmissionOriginalNotCaptured => "repeated-unseen",
+            EventKind::RetransmissionKindUnknown => "repeated-other",
             EventKind::Reordered => "reordered",
             EventKind::ZeroWindow => "zero-window",
             EventKind::WindowProbe => "window-probe",
@@ -167,7 +174,7 @@ pub struct Phase {
     /// When it began, microseconds since the first packet of the stream.
     pub at_us: u64,
     /// How long it was, microseconds.
-    pub us: u64,
+    pub duration_us: u64,
 }
 
 /// Which part of the life of a stream.
@@ -180,9 +187,9 @@ pub enum PhaseKind {
     /// From there to the first byte of data.
     BeforeData,
     /// The first request and its answer.
-    FirstTurn,
+    FirstExchange,
     /// All others, to the last byte of data.
-    LaterTurns,
+    LaterExchanges,
     /// From there to the last packet.
     AfterData,
 }
@@ -234,7 +241,7 @@ pub struct StreamDepth {
     /// The parts of its life.
     pub phases: Vec<Phase>,
     /// The turns that took longest, the slowest first; bounded.
-    pub slowest_turns: Vec<CapturedTurn>,
+    pub slowest_exchanges: Vec<CapturedExchange>,
     /// Packets of it, those that were captured twice included.
     pub packets: u64,
     /// Some of them: the first, the last, and those around the worst stalls.
@@ -255,7 +262,7 @@ pub struct Curve {
     pub steps: Vec<CurveStep>,
     /// Segments that were sent again: when, nanoseconds since the first packet of the stream, and
     /// their first byte. Bounded: of very many, each so many is left out.
-    pub repeated: Vec<(i64, u64)>,
+    pub retransmitted: Vec<(i64, u64)>,
 }
 
 /// One step of a curve; bytes are counted from the first of the stream.
@@ -267,5 +274,5 @@ pub struct CurveStep {
     /// Bytes acknowledged at its end.
     pub acknowledged: u64,
     /// How far the peer's window reaches at its end; `None`: not known.
-    pub edge: Option<u64>,
+    pub right_edge: Option<u64>,
 }

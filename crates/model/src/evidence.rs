@@ -28,7 +28,7 @@ pub struct Evidence {
     pub focus: Focus,
     /// What could not be seen, and what would close each gap.
     #[serde(default)]
-    pub gaps: Vec<Gap>,
+    pub missing_evidence: Vec<MissingEvidence>,
     /// What watching cost.
     pub cost: Cost,
 
@@ -79,8 +79,8 @@ impl Evidence {
 
     /// Growth of a counter over the window, by the name that `nstat` uses
     /// (`TcpExtListenOverflows`).
-    pub fn growth(&self, counter: &str) -> Option<u64> {
-        self.counters.as_ref()?.growth(counter)
+    pub fn increase(&self, counter: &str) -> Option<u64> {
+        self.counters.as_ref()?.increase(counter)
     }
 
     /// The process with this id.
@@ -89,8 +89,8 @@ impl Evidence {
     }
 
     /// The first gap of this source, if it has one.
-    pub fn gap(&self, source: Source) -> Option<&Gap> {
-        self.gaps.iter().find(|g| g.source == source)
+    pub fn missing(&self, source: Source) -> Option<&MissingEvidence> {
+        self.missing_evidence.iter().find(|g| g.source == source)
     }
 }
 
@@ -199,7 +199,7 @@ impl Source {
 /// A part of the evidence that could not be had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Gap {
+pub struct MissingEvidence {
     /// Which source has the gap.
     pub source: Source,
     /// What was not seen: "the processes of other users".
@@ -207,7 +207,7 @@ pub struct Gap {
     /// Why: "/proc/812/fd: permission denied".
     pub why: String,
     /// What would close it: "run as root"; `None` when nothing would on this machine.
-    pub closes_with: Option<String>,
+    pub how_to_observe: Option<String>,
 }
 
 /// What watching cost, over the window.
@@ -221,9 +221,9 @@ pub struct Cost {
     /// Largest resident set of netwhy, in bytes.
     pub max_resident_bytes: u64,
     /// Looks at the listeners that were planned for the window.
-    pub looks_planned: u32,
+    pub samples_planned: u32,
     /// Looks that were made.
-    pub looks_made: u32,
+    pub samples_taken: u32,
     /// Looks that began more than half an interval late.
-    pub looks_late: u32,
+    pub samples_late: u32,
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, Focus, Gap, Host, Packets, Path, Source, Window};
+use crate::{Cost, Focus, Host, MissingEvidence, Packets, Path, Source, Window};
 
 /// A cause found in one evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct Finding {
     /// What mends it, best first.
     pub remedies: Vec<Remedy>,
     /// Consequences that were seen and are not causes of their own.
-    pub effects: Vec<Effect>,
+    pub also_causes: Vec<Consequence>,
 }
 
 /// How bad a finding is.
@@ -244,7 +244,7 @@ impl Reach {
 /// A consequence of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Effect {
+pub struct Consequence {
     /// Id of the cause that it would have been on its own; `None` for a plain symptom.
     pub cause: Option<String>,
     /// One line.
@@ -277,7 +277,7 @@ pub struct Report {
     /// Causes that could not be decided, for want of evidence.
     pub undecided: Vec<Undecided>,
     /// What could not be seen.
-    pub gaps: Vec<Gap>,
+    pub missing_evidence: Vec<MissingEvidence>,
     /// What watching cost.
     pub cost: Cost,
     /// What the host did, for the headline of a healthy one.
@@ -309,5 +309,5 @@ pub struct Undecided {
     /// What is missing: "the kernel's log".
     pub needs: String,
     /// What would close it: "run as root".
-    pub closes_with: Option<String>,
+    pub how_to_observe: Option<String>,
 }

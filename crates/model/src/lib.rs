@@ -18,7 +18,7 @@
 //! Times are milliseconds since the window began (`…_at_ms`) unless the name says otherwise,
 //! sizes are bytes. A field that the source did not give is `None`, never zero.
 
-pub mod budget;
+pub mod application_protocol;
 pub mod conntrack;
 pub mod counters;
 pub mod depth;
@@ -29,10 +29,10 @@ pub mod packets;
 pub mod path;
 pub mod probe;
 pub mod process;
-pub mod said;
 pub mod socket;
+pub mod time_breakdown;
 
-pub use budget::*;
+pub use application_protocol::*;
 pub use conntrack::*;
 pub use counters::*;
 pub use depth::*;
@@ -43,8 +43,8 @@ pub use packets::*;
 pub use path::*;
 pub use probe::*;
 pub use process::*;
-pub use said::*;
 pub use socket::*;
+pub use time_breakdown::*;
 
 /// Version of the evidence and report schema. It grows when a reader of the older version would
 /// misread the newer one; new optional fields do not change it.

@@ -4,22 +4,22 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CapturedTls, Part, Resolver, Share, SlowRequest, StatusCount};
+use crate::{CapturedTls, Resolver, SlowRequest, StatusCount, TimeCategory, TimeShare};
 
 /// The packets of one observation: capture files, or a capture of the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Packets {
     /// Files or interfaces that they come from.
-    pub from: Vec<String>,
+    pub sources: Vec<String>,
     /// Packets of any kind.
     pub packets: u64,
     /// TCP segments, those that were captured twice included.
     pub segments: u64,
     /// Segments that were captured twice.
-    pub captured_twice: u64,
+    pub duplicate_packets: u64,
     /// Packets that the capture itself lost, where that was told.
-    pub lost_by_capture: u64,
+    pub dropped_by_capture: u64,
     /// TCP streams.
     pub streams: u64,
     /// Those of them that a filter selected, which all below is of; `None`: no filter was given.
@@ -43,11 +43,11 @@ pub struct Packets {
 
 impl Packets {
     /// What stands in `from` before the name of an interface whose packets were not written.
-    pub const INTERFACE: &str = "interface ";
+    pub const INTERFACE_PREFIX: &str = "interface ";
 
     /// The interfaces that they come from, when no file has them.
     pub fn interfaces(&self) -> Vec<&str> {
-        self.from.iter().filter_map(|name| name.strip_prefix(Self::INTERFACE)).collect()
+        self.sources.iter().filter_map(|name| name.strip_prefix(Self::INTERFACE_PREFIX)).collect()
     }
 
     /// What each end of the streams sent.
@@ -70,20 +70,20 @@ pub struct Service {
     /// Streams.
     pub streams: u64,
     /// Turns: requests, or what looks like them.
-    pub turns: u64,
+    pub exchanges: u64,
     /// New bytes, both ways.
     pub bytes: u64,
     /// Segments with data, both ways.
     pub data_segments: u64,
     /// Segments that were sent again, both ways.
-    pub repeated: u64,
+    pub retransmitted: u64,
     /// Median time of a turn, from the first byte of the request to the last of the answer,
     /// microseconds; `None` without turns that were answered.
-    pub turn_p50_us: Option<u64>,
+    pub exchange_p50_us: Option<u64>,
     /// The same, 99th percentile.
-    pub turn_p99_us: Option<u64>,
+    pub exchange_p99_us: Option<u64>,
     /// Where time went; parts without any are left out.
-    pub budget: Vec<Share>,
+    pub time_breakdown: Vec<TimeShare>,
     /// Answers of HTTP/1 by their status, where it was captured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<StatusCount>,
@@ -94,18 +94,18 @@ pub struct Service {
 
 impl Service {
     /// Time of one part, microseconds.
-    pub fn us(&self, part: Part) -> u64 {
-        of(&self.budget, part).map_or(0, |share| share.us)
+    pub fn time_us(&self, part: TimeCategory) -> u64 {
+        of(&self.time_breakdown, part).map_or(0, |share| share.time_us)
     }
 
     /// Turns in which a part took time.
-    pub fn turns_with(&self, part: Part) -> u64 {
-        of(&self.budget, part).map_or(0, |share| share.turns)
+    pub fn exchanges_with(&self, part: TimeCategory) -> u64 {
+        of(&self.time_breakdown, part).map_or(0, |share| share.exchanges)
     }
 }
 
-fn of(budget: &[Share], part: Part) -> Option<&Share> {
-    budget.iter().find(|share| share.part == part)
+fn of(budget: &[TimeShare], part: TimeCategory) -> Option<&TimeShare> {
+    budget.iter().find(|share| share.category == part)
 }
 
 /// How a stream ended, as far as was seen.
@@ -144,25 +144,25 @@ pub struct CapturedStream {
     /// From the first SYN to the end of the handshake, microseconds; `None`: not seen.
     pub handshake_us: Option<u64>,
     /// SYNs beyond the first.
-    pub syns_repeated: u32,
+    pub syn_retransmissions: u32,
     /// Answers to a SYN beyond the first.
-    pub syn_acks_repeated: u32,
+    pub syn_ack_retransmissions: u32,
     /// Whether a SYN was answered, as far as was seen.
     pub syn_answered: bool,
     /// How it ended.
     pub end: StreamEnd,
     /// Turns.
-    pub turns: u64,
+    pub exchanges: u64,
     /// Shortest time from the place of capture to the client and back, microseconds.
     pub to_client_us: Option<u64>,
     /// The same, to the server and back.
     pub to_server_us: Option<u64>,
     /// The longest silence after which both ends spoke, from 3 s on, microseconds.
     #[serde(default)]
-    pub survived_silence_us: u64,
+    pub longest_survived_idle_us: u64,
     /// The silence after which it was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost_after_silence: Option<LostAfterSilence>,
+    pub lost_after_idle: Option<LostAfterIdle>,
     /// TLS, if it is spoken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<CapturedTls>,
@@ -187,19 +187,23 @@ impl CapturedStream {
     }
 
     /// Time of one part, microseconds.
-    pub fn us(&self, part: Part) -> u64 {
-        self.directions().iter().map(|direction| direction.us(part)).sum()
+    pub fn time_us(&self, part: TimeCategory) -> u64 {
+        self.directions().iter().map(|direction| direction.time_us(part)).sum()
     }
 
     /// Time lost in it, microseconds.
     pub fn lost_us(&self) -> u64 {
-        Part::ALL.into_iter().filter(|part| part.is_lost()).map(|part| self.us(part)).sum()
+        TimeCategory::ALL
+            .into_iter()
+            .filter(|part| part.is_lost())
+            .map(|part| self.time_us(part))
+            .sum()
     }
 
     /// Time in which it had something to do, microseconds: all but idle time.
     pub fn busy_us(&self) -> u64 {
-        let all = Part::ALL.into_iter().filter(|part| *part != Part::ClientIdle);
-        all.map(|part| self.us(part)).sum()
+        let all = TimeCategory::ALL.into_iter().filter(|part| *part != TimeCategory::ClientIdle);
+        all.map(|part| self.time_us(part)).sum()
     }
 }
 
@@ -214,17 +218,17 @@ pub struct CapturedDirection {
     /// New bytes.
     pub new_bytes: u64,
     /// Segments that were sent again after duplicate or selective acknowledgements.
-    pub repeated_fast: u64,
+    pub fast_retransmissions: u64,
     /// The same, after a retransmission timeout.
-    pub repeated_timeout: u64,
+    pub rto_retransmissions: u64,
     /// The same, lost before the place of capture.
-    pub repeated_unseen: u64,
+    pub retransmissions_original_not_captured: u64,
     /// The same, for another reason: a tail-loss probe, a sender that was mistaken.
-    pub repeated_other: u64,
+    pub retransmissions_kind_unknown: u64,
     /// Most times that one segment was sent again after a timeout.
-    pub most_timeouts: u32,
+    pub max_timeouts_of_segment: u32,
     /// Bytes of that segment.
-    pub most_timeouts_bytes: u32,
+    pub max_timeouts_segment_bytes: u32,
     /// Segments that arrived late and were not sent again.
     pub reordered: u64,
     /// Those of them that were sent again meanwhile for nothing: what was sent again came first, and
@@ -234,7 +238,7 @@ pub struct CapturedDirection {
     /// Those that were sent again though they had been acknowledged before, as seen at the place of
     /// capture: the acknowledgement was late, or lost behind it. Counted among the repeated.
     #[serde(default)]
-    pub acknowledged_before: u64,
+    pub already_acknowledged: u64,
     /// Data that its receiver told to have had twice (D-SACK).
     pub duplicate_sacks: u64,
     /// Probes of a closed window.
@@ -244,17 +248,17 @@ pub struct CapturedDirection {
     /// Packets that closed this end's own window.
     pub zero_windows: u64,
     /// Packets with a congestion mark (ECN).
-    pub congestion_marks: u64,
+    pub ecn_ce_marks: u64,
     /// Largest segment that this end takes, by its SYN, bytes.
-    pub segment_size: Option<u16>,
+    pub mss: Option<u16>,
     /// Bits by which this end's windows are shifted, by its SYN; `None`: it does not scale, or its
     /// SYN was not seen.
     pub window_scale: Option<u8>,
     /// Whether the capture cut off options of its SYN, and perhaps that one.
     #[serde(default)]
-    pub options_cut: bool,
+    pub options_truncated: bool,
     /// Largest window that this end offered, bytes.
-    pub largest_window: u32,
+    pub max_window: u32,
     /// Time that this end waited for room in its peer's window since that window last grew by a
     /// quarter, microseconds; without times in which the window was smaller than three quarters of
     /// what it had been, or opened half a round trip later than it could, or round trips were longer by
@@ -265,41 +269,41 @@ pub struct CapturedDirection {
     #[serde(default)]
     pub reader_behind_us: Option<u64>,
     /// Most bytes that it had out at once, as seen at the place of capture.
-    pub greatest_flight: u64,
+    pub max_in_flight: u64,
     /// Largest packet, bytes of data.
-    pub largest_segment: u32,
+    pub max_segment_bytes: u32,
     /// Times from data of this end to its acknowledgement.
     pub round_trip: Option<RoundTrips>,
     /// Where the time went that this end, or who waited for it, spent.
-    pub budget: Vec<Share>,
+    pub time_breakdown: Vec<TimeShare>,
     /// Times that its peer's window was closed to it.
-    pub closed_window: Stalls,
+    pub zero_window_stalls: Stalls,
     /// Times that it waited for a delayed acknowledgement.
-    pub delayed_ack: Stalls,
+    pub delayed_ack_stalls: Stalls,
     /// Small segments of which the acknowledgement came as late as a delayed one.
     pub acknowledged_late: u64,
     /// Turns of which a policer dropped a part of what this end sent; bounded.
     #[serde(default)]
-    pub policed: Vec<PolicedTurn>,
+    pub policed: Vec<PolicedExchange>,
     /// The step of its rate and round trip, where a token bucket with a queue held it.
     #[serde(default)]
     pub shaped: Option<ShapedRate>,
     /// Transfers that began slowly.
     #[serde(default)]
-    pub starts: SlowStarts,
+    pub slow_starts: SlowStarts,
     /// Whether a segment of a full size ever arrived, as far as is known; `None`: none was sent.
     #[serde(default)]
     pub full_size_arrived: Option<bool>,
     /// Segments that were cut smaller when they were sent again.
     #[serde(default)]
-    pub cut_smaller: u64,
+    pub resegmented: u64,
     /// Segments whose checksum was looked at: those after something was sent again, as far as they
     /// were captured whole.
     #[serde(default)]
-    pub checked: u64,
+    pub checksums_verified: u64,
     /// Those of them that were damaged.
     #[serde(default)]
-    pub damaged: u64,
+    pub bad_checksums: u64,
 }
 
 /// Transfers of one end that began slowly: slow start, which doubles what is sent in a round trip.
@@ -343,28 +347,28 @@ pub struct ShapedRate {
     /// Bytes above that rate that passed before.
     pub burst_bytes: u64,
     /// Median round trip before, microseconds.
-    pub trip_before_us: u64,
+    pub round_trip_before_us: u64,
     /// The same after.
-    pub trip_after_us: u64,
+    pub round_trip_after_us: u64,
     /// Time from the first megabyte to the step, microseconds.
     pub after_us: u64,
     /// Time from the step to the end of the transfer, microseconds.
-    pub lasted_us: u64,
+    pub duration_us: u64,
 }
 
 /// A turn of which a token-bucket policer dropped a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PolicedTurn {
+pub struct PolicedExchange {
     /// Number of the turn in its stream, from 0.
-    pub turn: u64,
+    pub exchange: u64,
     /// The policer's rate, bits of IP packets a second; `None`: the losses do not tell it, only
     /// between which rates it is.
     pub rate_bps: Option<u64>,
     /// Least rate that the losses allow, bits a second.
-    pub least_rate_bps: u64,
+    pub min_rate_bps: u64,
     /// Most rate that they allow, bits a second.
-    pub most_rate_bps: u64,
+    pub max_rate_bps: u64,
     /// Bytes that passed at once before the first was dropped: the bucket, when it was full before.
     pub bucket_bytes: u64,
     /// Packets dropped.
@@ -374,36 +378,39 @@ pub struct PolicedTurn {
     /// How often dropping began.
     pub bursts: u64,
     /// From the first loss to the last, microseconds.
-    pub us: u64,
+    pub duration_us: u64,
 }
 
 impl CapturedDirection {
     /// Time of one part, microseconds.
-    pub fn us(&self, part: Part) -> u64 {
-        of(&self.budget, part).map_or(0, |share| share.us)
+    pub fn time_us(&self, part: TimeCategory) -> u64 {
+        of(&self.time_breakdown, part).map_or(0, |share| share.time_us)
     }
 
     /// All segments that were sent again.
-    pub fn repeated(&self) -> u64 {
-        self.repeated_fast + self.repeated_timeout + self.repeated_unseen + self.repeated_other
+    pub fn retransmitted(&self) -> u64 {
+        self.fast_retransmissions
+            + self.rto_retransmissions
+            + self.retransmissions_original_not_captured
+            + self.retransmissions_kind_unknown
     }
 
     /// Those of them that were needed: what arrived twice, or was acknowledged before, was not lost.
     /// Nor is a packet that was too large lost by accident.
     pub fn lost(&self) -> u64 {
-        let needless = self.needless().max(self.acknowledged_before);
-        self.repeated().saturating_sub(needless).saturating_sub(self.cut_smaller)
+        let needless = self.spurious().max(self.already_acknowledged);
+        self.retransmitted().saturating_sub(needless).saturating_sub(self.resegmented)
     }
 
     /// Whether segments overtake each other so often that the few that seem lost may have been late:
     /// ten times as many were sent again for nothing.
-    pub fn is_shuffled(&self) -> bool {
-        self.late_originals + self.needless() > 10 * self.lost()
+    pub fn is_mostly_reordered(&self) -> bool {
+        self.late_originals + self.spurious() > 10 * self.lost()
     }
 
     /// Those that were sent again for nothing, as their receiver told (D-SACK).
-    pub fn needless(&self) -> u64 {
-        self.duplicate_sacks.saturating_sub(self.late_originals).min(self.repeated())
+    pub fn spurious(&self) -> u64 {
+        self.duplicate_sacks.saturating_sub(self.late_originals).min(self.retransmitted())
     }
 }
 
@@ -415,11 +422,11 @@ pub struct RoundTrips {
     /// Samples.
     pub samples: u64,
     /// Shortest, microseconds.
-    pub least_us: u64,
+    pub min_us: u64,
     /// Mean, microseconds.
     pub mean_us: u64,
     /// Longest, microseconds.
-    pub most_us: u64,
+    pub max_us: u64,
     /// Share of the samples that were twice the shortest and 20 ms longer, 0 to 1.
     pub inflated: f64,
     /// How closely they follow the bytes that were out, -1 to 1 (correlation); `None`: neither
@@ -435,13 +442,13 @@ pub struct RoundTrips {
 /// A silence of both ends after which one spoke and was not heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LostAfterSilence {
+pub struct LostAfterIdle {
     /// When it began, microseconds since the first packet of the capture.
     pub began_us: u64,
     /// How long it was, microseconds.
-    pub us: u64,
+    pub idle_us: u64,
     /// Whether the client spoke first after it.
-    pub client_spoke: bool,
+    pub client_sent_first: bool,
     /// Whether a reset was the answer; if not, there was none.
     pub reset: bool,
 }

@@ -28,9 +28,9 @@ pub struct Path {
     /// The two clocks.
     pub clock: PathClock,
     /// What left at the client's place.
-    pub to_server: PathWay,
+    pub to_server: PathDirection,
     /// What left at the server's place.
-    pub to_client: PathWay,
+    pub to_client: PathDirection,
     /// What was changed between both; bounded.
     pub changes: Vec<PathChange>,
     /// Streams in both by the end that serves, those with most losses first; bounded.
@@ -44,7 +44,7 @@ pub struct Path {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathCapture {
     /// Name of the file.
-    pub from: String,
+    pub file: String,
     /// Packets of any kind.
     pub packets: u64,
     /// TCP streams.
@@ -65,7 +65,7 @@ pub struct PathClock {
     /// How wrong that may be, microseconds: half of the shortest round trip between both places.
     pub uncertainty_us: Option<f64>,
     /// The shortest round trip between both places, microseconds; no clock is needed for it.
-    pub least_round_trip_us: Option<f64>,
+    pub min_round_trip_us: Option<f64>,
     /// How much it gains, microseconds each second; `None`: too short a capture, or nothing to be seen.
     pub drift_ppm: Option<f64>,
     /// By how much both ways disagree on that; also told where no drift was seen.
@@ -77,7 +77,7 @@ pub struct PathClock {
 /// What left at one of the places and was to arrive at the other.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PathWay {
+pub struct PathDirection {
     /// Segments with data, SYN or FIN that were seen leaving; a large packet of an offload counts as
     /// the segments that it becomes.
     pub segments: u64,
@@ -94,7 +94,7 @@ pub struct PathWay {
     pub lost_before: PathLoss,
     /// Arrived, were not acknowledged, and arrived again: lost in the receiver, or between the capture
     /// and it. Packet numbers are those of the capture at which they arrived.
-    pub lost_behind: PathLoss,
+    pub lost_after: PathLoss,
     /// Losses between the two of two and more segments in a row.
     pub bursts: u64,
     /// Segments lost in those.
@@ -107,9 +107,9 @@ pub struct PathWay {
     pub duplicated: u64,
     /// Segments that arrived again after their receiver had told that it has them: what it told came
     /// late or was lost.
-    pub needless: u64,
+    pub spurious: u64,
     /// Packets without data that never arrived; what they say is said again by the next one.
-    pub empty_lost: u64,
+    pub pure_acks_lost: u64,
     /// Segments that were acknowledged and never seen arriving: the capture there missed them.
     pub not_captured_arriving: u64,
     /// Segments that arrived and were never seen leaving: the capture at the sender missed them, or
@@ -124,14 +124,14 @@ pub struct PathDelay {
     /// Packets that were timed: those that were sent once.
     pub samples: u64,
     /// The shortest, microseconds, if both ways are equally long; `None` where the clocks are not known.
-    pub least_us: Option<f64>,
+    pub min_us: Option<f64>,
     /// Median beyond the shortest, microseconds: no clock's offset is in it. Histograms are exact
     /// to 6 %.
     pub p50_us: f64,
     /// 99th percentile beyond the shortest, microseconds.
     pub p99_us: f64,
     /// The longest beyond the shortest, microseconds.
-    pub most_us: f64,
+    pub max_us: f64,
 }
 
 /// What was lost on one part of the path.
@@ -161,14 +161,14 @@ pub struct PathStream {
     /// The same two as the server's capture has them, where they differ.
     pub rewritten: Option<[SocketAddr; 2]>,
     /// What left at the client's place.
-    pub to_server: PathWay,
+    pub to_server: PathDirection,
     /// What left at the server's place.
-    pub to_client: PathWay,
+    pub to_client: PathDirection,
 }
 
 impl PathStream {
     /// What left at each place, the client's first.
-    pub fn ways(&self) -> [&PathWay; 2] {
+    pub fn directions(&self) -> [&PathDirection; 2] {
         [&self.to_server, &self.to_client]
     }
 }

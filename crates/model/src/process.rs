@@ -28,7 +28,7 @@ pub struct Process {
     pub run_delay_ms: Option<f64>,
     /// For how long the two above were watched, milliseconds (a process may be younger than the
     /// window).
-    pub watched_ms: u64,
+    pub observed_ms: u64,
     /// State letters of `/proc/PID/stat` of the main thread over the looks: `R` running, `S`
     /// asleep, `D` uninterruptible, `T` stopped.
     pub states: BTreeMap<char, u32>,

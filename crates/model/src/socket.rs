@@ -87,7 +87,7 @@ impl TcpState {
 pub struct SocketTable {
     /// Looks at the whole table, oldest first. At least two in a full window, more when the
     /// table is small: looking must stay cheap.
-    pub looks: Vec<Look>,
+    pub samples: Vec<TableSample>,
     /// Sockets of the last look, and those of earlier looks that are kept because they were
     /// stuck; at most [`SocketTable::MAX_SOCKETS`].
     pub sockets: Vec<Socket>,
@@ -111,14 +111,14 @@ impl SocketTable {
 /// One look at the whole table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Look {
+pub struct TableSample {
     /// When, in milliseconds since the window began.
     pub at_ms: u64,
     /// Sockets by state.
     pub by_state: BTreeMap<TcpState, u64>,
 }
 
-impl Look {
+impl TableSample {
     /// Sockets in one state.
     pub fn count(&self, state: TcpState) -> u64 {
         self.by_state.get(&state).copied().unwrap_or(0)
@@ -165,7 +165,7 @@ pub struct Socket {
     /// When last seen, in milliseconds since the window began.
     pub last_at_ms: u64,
     /// What it was when first seen in the window; `None` when it was seen once.
-    pub first: Option<Earlier>,
+    pub first: Option<FirstSample>,
 }
 
 impl Socket {
@@ -180,18 +180,18 @@ impl Socket {
 /// What a socket was at an earlier look: the figures whose change matters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Earlier {
+pub struct FirstSample {
     /// When, in milliseconds since the window began.
     pub at_ms: u64,
     /// Looks at this socket in the window.
-    pub looks: u32,
+    pub samples: u32,
     /// Looks at which unread data filled the receive buffer so far that the window it could
     /// offer was below one segment, or the peer's window was closed with data waiting to go.
-    pub looks_stalled: u32,
+    pub samples_stalled: u32,
     /// Looks at which all that was written was on its way, the send buffer had no room for more
     /// that would wake its writer, and the congestion window and the peer's window had.
     #[serde(default)]
-    pub looks_send_full: u32,
+    pub samples_send_buffer_full: u32,
     /// State.
     pub state: TcpState,
     /// Bytes received and not yet read.
@@ -288,10 +288,10 @@ pub struct Listener {
     /// Length of the accept queue: connections complete, not yet accepted.
     pub queue: Gauge,
     /// Looks at which the queue was above its limit, so that a new connection was dropped.
-    pub looks_full: u32,
+    pub samples_full: u32,
     /// Looks at which somebody waited in the queue.
     #[serde(default)]
-    pub looks_waiting: u32,
+    pub samples_waiting: u32,
     /// Connections half open for this port, over the looks at the whole table.
     pub half_open: Option<Gauge>,
     /// Handshakes that this socket dropped (its own counter); `None` when the kernel gave none.
@@ -315,10 +315,10 @@ pub struct UnixListener {
     /// Length of its queue.
     pub queue: Gauge,
     /// Looks at which the queue was above its limit.
-    pub looks_full: u32,
+    pub samples_full: u32,
     /// Looks at which somebody waited in the queue.
     #[serde(default)]
-    pub looks_waiting: u32,
+    pub samples_waiting: u32,
 }
 
 /// Local ports in use towards one destination.

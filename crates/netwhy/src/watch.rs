@@ -191,7 +191,7 @@ fn observe_command(what: &What<'_>, exec: &[OsString]) -> anyhow::Result<(Eviden
     if evidence.sockets.is_none() && evidence.counters.is_none() {
         let why: Vec<String> = [Source::Sockets, Source::Counters]
             .iter()
-            .filter_map(|source| evidence.gap(*source))
+            .filter_map(|source| evidence.missing(*source))
             .map(|gap| gap.why.clone())
             .collect();
         anyhow::bail!(Failure::Observe(format!("could not observe this host: {}", why.join("; "))));

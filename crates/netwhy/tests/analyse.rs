@@ -75,7 +75,7 @@ fn needs_packets(report: &Report) -> usize {
 }
 
 fn gaps(report: &Report) -> Vec<&Value> {
-    let all = report.0["gaps"].as_array().expect("a list");
+    let all = report.0["missing_evidence"].as_array().expect("a list");
     all.iter().filter(|gap| gap["source"] == "packets").collect()
 }
 
@@ -136,7 +136,7 @@ fn what_is_written_too_says_the_same() {
     assert!(said.contains(&format!("in {path}")), "{said}");
     let file = report(&output(netwhy().args(["pcap", "--json", &path])));
     file.only("connection-refused");
-    for figure in ["packets", "segments", "streams", "span_us", "from"] {
+    for figure in ["packets", "segments", "streams", "span_us", "sources"] {
         assert_eq!(live.0["packets"][figure], file.0["packets"][figure], "{figure}");
     }
     // The commands of the finding are about the file that there is.
@@ -157,7 +157,7 @@ fn a_healthy_capture_has_no_finding() {
     json(&written).is_healthy("nginx on loopback, by its packets");
     assert_eq!((&text[..], code), ("", Some(0)), "{said}");
     // Sent and received, the loopback has each packet twice: one of them is left out.
-    assert_eq!(json(&written).0["packets"]["captured_twice"], 0);
+    assert_eq!(json(&written).0["packets"]["duplicate_packets"], 0);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn packets_of_the_window_show_what_a_host_alone_does_not() {
     let report = watch(&host, "3s", &["--capture"]);
     report.is_healthy("answers that are sent at once");
     assert!(report.0["packets"]["segments"].as_u64() > Some(1000), "{:#}", report.0["packets"]);
-    assert_eq!(report.0["packets"]["captured_twice"], 0);
+    assert_eq!(report.0["packets"]["duplicate_packets"], 0);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn what_both_see_is_named_once() {
     pause(100);
     let report = watch(&host, "5s", &["--capture"]);
     let queue = report.only("accept-queue-overflow");
-    let effects = queue.0["effects"].to_string();
+    let effects = queue.0["also_causes"].to_string();
     assert!(effects.contains("syn-retransmitted") || effects.contains("packet-loss"), "{effects}");
 }
 
@@ -236,9 +236,9 @@ fn without_the_right_to_capture_all_else_goes_on() {
     let as_json =
         report(&output(Command::new(command.get_program()).args(command.get_args()).arg("--json")));
     let gaps = gaps(&as_json);
-    assert_eq!(gaps.len(), 1, "{:#}", as_json.0["gaps"]);
+    assert_eq!(gaps.len(), 1, "{:#}", as_json.0["missing_evidence"]);
     assert_eq!(gaps[0]["why"], "capturing needs CAP_NET_RAW");
-    assert_eq!(gaps[0]["closes_with"], "run as root");
+    assert_eq!(gaps[0]["how_to_observe"], "run as root");
     assert!(as_json.0["packets"].is_null());
     as_json.is_healthy("an idle host");
     let text = output(&mut command);

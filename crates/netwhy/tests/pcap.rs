@@ -42,13 +42,13 @@ fn the_same_for_programs() {
     let stream = &value["packets"]["worst"][0];
     assert_eq!(stream["handshake_us"], 20_000);
     let server = &stream["from_server"];
-    assert_eq!(server["repeated_timeout"], 1);
+    assert_eq!(server["rto_retransmissions"], 1);
     assert_eq!(server["new_bytes"], 2000);
-    assert_eq!(server["closed_window"]["total_us"], 2_000_000);
-    assert_eq!(server["closed_window"]["longest_ended_at"], 8);
+    assert_eq!(server["zero_window_stalls"]["total_us"], 2_000_000);
+    assert_eq!(server["zero_window_stalls"]["longest_ended_at"], 8);
     let all = |end: &str| -> u64 {
-        let budget = stream[end]["budget"].as_array().expect("a budget");
-        budget.iter().map(|share| share["us"].as_u64().expect("a time")).sum()
+        let budget = stream[end]["time_breakdown"].as_array().expect("a budget");
+        budget.iter().map(|share| share["time_us"].as_u64().expect("a time")).sum()
     };
     assert_eq!(all("from_client") + all("from_server"), 2_362_000, "every interval has a part");
     let one = run(&["pcap", "--json", "--stream", "0", "-"], &capture());
@@ -142,11 +142,11 @@ fn what_was_not_captured_is_said() {
     (0..4).for_each(|number| file.segment(number, true, [900 + 100 * number, 1], ACK, 500, 100));
     let output = run(&["pcap", "--json", "-"], &file.bytes);
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(report["gaps"][0]["what"], "one direction of 1 stream", "{report:#}");
+    assert_eq!(report["missing_evidence"][0]["what"], "one direction of 1 stream", "{report:#}");
     // Nothing is missing where all was captured.
     let report = run(&["pcap", "--json", "-"], &capture());
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
-    assert_eq!(report["gaps"].as_array().map(Vec::len), Some(0), "{report:#}");
+    assert_eq!(report["missing_evidence"].as_array().map(Vec::len), Some(0), "{report:#}");
 }
 
 #[test]

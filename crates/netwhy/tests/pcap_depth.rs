@@ -280,7 +280,7 @@ fn hostile_packets_harm_nobody() {
         }
         for words in [
             &["pcap", "-", "--stream", "tcp", "--ladder", "all"][..],
-            &["pcap", "-", "--csv", "-", "--table", "turns"],
+            &["pcap", "-", "--csv", "-", "--table", "exchanges"],
             &["pcap", "-", "--csv", "-", "--table", "events"],
             &["pcap", "-", "--filter", "min-stall 10ms and not host 198.18.0.9"],
         ] {

@@ -42,15 +42,15 @@ fn clocks_are_told_within_what_they_can_be() {
     // 20 ms there and 30 back: half of the difference cannot be told from the clock.
     near(&clock["offset_us"], 10_800_000_000.0 - 5_000.0, 150.0);
     near(&clock["uncertainty_us"], 25_000.0, 100.0);
-    near(&clock["least_round_trip_us"], 50_000.0, 200.0);
+    near(&clock["min_round_trip_us"], 50_000.0, 200.0);
     near(&clock["drift_ppm"], 40.0, 4.0);
     let (there, back) = (&path["to_server"]["delay"], &path["to_client"]["delay"]);
-    near(&there["least_us"], 25_000.0, 100.0);
+    near(&there["min_us"], 25_000.0, 100.0);
     for (told, took) in [there, back].into_iter().zip(&took) {
         let beyond = |share: usize| (took[took.len() * share / 100] - took[0]) as f64 / 1e3;
         near(&told["p50_us"], beyond(50), beyond(50) * 0.07);
         near(&told["p99_us"], beyond(99), beyond(99) * 0.07);
-        near(&told["most_us"], (took[took.len() - 1] - took[0]) as f64 / 1e3, 50.0);
+        near(&told["max_us"], (took[took.len() - 1] - took[0]) as f64 / 1e3, 50.0);
     }
     assert_eq!(path["to_client"]["segments"], 15_000 + 2);
     assert_eq!(path["to_client"]["lost_between"]["segments"], 0);
@@ -88,8 +88,8 @@ fn what_was_lost_where() {
             (&1.into(), &3.into(), &3.into())
         );
         assert_eq!(way["lost_before"]["segments"], 2, "{way}");
-        assert_eq!(way["lost_behind"]["segments"], 1, "{way}");
-        assert_eq!((&way["duplicated"], &way["needless"]), (&0.into(), &0.into()), "{way}");
+        assert_eq!(way["lost_after"]["segments"], 1, "{way}");
+        assert_eq!((&way["duplicated"], &way["spurious"]), (&0.into(), &0.into()), "{way}");
         assert_eq!(way["not_captured_arriving"], 0);
         assert_eq!(report["path"]["to_server"]["lost_between"]["segments"], 0);
         // Segment 15 is in the second packet of data, which is the sixth (SYN, its answer, the rest
@@ -190,7 +190,7 @@ fn what_is_overtaken_or_comes_twice_is_not_lost() {
     assert_eq!(way["lost_between"]["segments"], 0, "{way}");
     assert_eq!(way["reordered"], 2, "{way}");
     assert_eq!(way["duplicated"], 3, "{way}");
-    near(&way["delay"]["most_us"], 5_000.0, 100.0);
+    near(&way["delay"]["max_us"], 5_000.0, 100.0);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_capture_that_is_cut_says_nothing_of_what_it_did_not_see() {
     let files = Files::of(&[client[..client.len() / 2 + 7].to_vec(), server.clone()]);
     let report = files.told();
     assert_eq!(report["path"]["to_client"]["lost_between"]["segments"], 1, "only the first");
-    let gaps = report["gaps"].to_string();
+    let gaps = report["missing_evidence"].to_string();
     assert!(gaps.contains("the end of"), "{gaps}");
     let files = Files::of(&[client.clone(), server[..server.len() / 2 + 7].to_vec()]);
     let path = &files.told()["path"];
@@ -240,7 +240,7 @@ fn the_same_the_other_way_round_and_twice_the_same() {
     assert!(said.contains("exchanged?"), "{said}");
     let output = files.named(["a.pcap", "a.pcap"], &["--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    near(&report["path"]["clock"]["least_round_trip_us"], 0.0, 0.001);
+    near(&report["path"]["clock"]["min_round_trip_us"], 0.0, 0.001);
     assert_eq!(report["path"]["to_client"]["lost_between"]["segments"], 0);
 }
 
@@ -292,7 +292,7 @@ fn real_captures_are_the_same_as_themselves() {
         assert!(output.status.success(), "{name}: {}", text(&output.stderr));
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let path = &report["path"];
-        near(&path["clock"]["least_round_trip_us"], 0.0, 0.0);
+        near(&path["clock"]["min_round_trip_us"], 0.0, 0.0);
         assert_eq!(path["streams_in_both"], path["captures"][0]["streams"], "{name}");
         for way in ["to_server", "to_client"] {
             let way = &path[way];

@@ -132,7 +132,7 @@ fn requests_and_statuses_are_those_of_tshark() {
             host.run(&format!("curl -s -o /dev/null {url} -o /dev/null http://127.0.0.1:9000/all"));
         }
     });
-    let turns = rows(&path, "turns");
+    let turns = rows(&path, "exchanges");
     let told = |names: [&str; 3]| {
         let lines = turns.iter().map(|row| names.map(|name| row[name].clone()).join(" "));
         sorted(lines.collect())

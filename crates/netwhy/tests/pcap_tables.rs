@@ -45,14 +45,17 @@ fn streams_turns_and_events_as_tables() {
     };
     assert_eq!(streams.len(), 3);
     assert_eq!((&*of("1")["end"], &*of("1")["handshake_us"]), ("closed", "1000"));
-    assert_eq!((&*of("2")["syns_repeated"], &*of("2")["syn_wait_us"]), ("1", "1000000"));
+    assert_eq!((&*of("2")["syn_retransmissions"], &*of("2")["syn_wait_us"]), ("1", "1000000"));
     assert_eq!((&*of("0")["receiver_stalled_us"], &*of("0")["loss_us"]), ("2000000", "300000"));
-    assert_eq!(of("0")["server_segment_size_bytes"], "", "what is not known is empty");
+    assert_eq!(of("0")["server_mss_bytes"], "", "what is not known is empty");
     let turns = read(&rows, "turns.csv");
     assert_eq!(turns.len(), 3);
     let slow = turns.iter().find(|row| row["stream"] == "2").expect("a turn");
-    assert_eq!((&*slow["request_bytes"], &*slow["answer_bytes"]), ("30", "40"));
-    assert_eq!((&*slow["wait_us"], &*slow["largest_part"]), ("500000", "server-think"));
+    assert_eq!((&*slow["request_bytes"], &*slow["response_bytes"]), ("30", "40"));
+    assert_eq!(
+        (&*slow["response_wait_us"], &*slow["largest_category"]),
+        ("500000", "server-think")
+    );
     let events = read(&rows, "events.csv");
     let said: Vec<String> = events
         .iter()
@@ -97,7 +100,7 @@ fn one_table_to_standard_output_of_streams_that_are_selected() {
     let events = table(&text(&run(&words, &capture()).stdout));
     assert!(!events.is_empty() && events.iter().all(|row| row["stream"] == "2"));
     // Which streams stalled is known at the end: the capture is read twice, which a pipe cannot be.
-    let words = ["pcap", "-", "--csv", "-", "--table", "turns", "--filter", "min-stall 1500ms"];
+    let words = ["pcap", "-", "--csv", "-", "--table", "exchanges", "--filter", "min-stall 1500ms"];
     let output = run(&words, &capture());
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("need the capture twice"), "{}", text(&output.stderr));
@@ -145,7 +148,7 @@ fn tables_as_parquet() {
     let output =
         run(&["pcap", "-", "--parquet", folder.path().to_str().expect("UTF-8")], &capture());
     assert!(output.status.success(), "{}", text(&output.stderr));
-    for name in ["streams", "turns", "events"] {
+    for name in ["streams", "exchanges", "events"] {
         let bytes = std::fs::read(folder.path().join(format!("{name}.parquet"))).expect("a file");
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{name}");
     }

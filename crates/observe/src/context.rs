@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::{Focus, Gap, Process, Source};
+use model::{Focus, MissingEvidence, Process, Source};
 use sys::{Error, Kind, Machine};
 
 /// What observers share in one window.
@@ -20,7 +20,7 @@ pub struct Context<'a> {
     /// Which look this is: 0 at the beginning.
     pub look: u32,
     /// What could not be seen so far.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<MissingEvidence>,
     /// Processes that hold sockets, by inode of the socket; kept by the processes observer.
     pub holders: HashMap<u32, Vec<u32>>,
     /// Inodes of listening sockets; kept by the sockets observer.
@@ -80,7 +80,12 @@ impl<'a> Context<'a> {
         why: impl Into<String>,
         closes_with: Option<String>,
     ) {
-        let gap = Gap { source, what: what.into(), why: why.into(), closes_with };
+        let gap = MissingEvidence {
+            source,
+            what: what.into(),
+            why: why.into(),
+            how_to_observe: closes_with,
+        };
         if !self.gaps.iter().any(|g| g.source == gap.source && g.what == gap.what) {
             self.gaps.push(gap);
         }

@@ -84,7 +84,7 @@ pub fn watch(
     if context.gaps.iter().all(|g| g.source != Source::Processes || g.what != "processes") {
         evidence.processes = Some(std::mem::take(&mut context.processes));
     }
-    evidence.gaps = std::mem::take(&mut context.gaps);
+    evidence.missing_evidence = std::mem::take(&mut context.gaps);
 
     let cost = machine.own_cost();
     let cpu = cost.cpu.saturating_sub(cost_before.cpu);
@@ -92,9 +92,9 @@ pub fn watch(
         cpu_ms: cpu.as_secs_f64() * 1e3,
         cpu_percent_of_one: 100.0 * cpu.as_secs_f64() / duration.as_secs_f64().max(1e-3),
         max_resident_bytes: cost.max_resident_bytes,
-        looks_planned: (duration.as_millis() / INTERVAL.as_millis()) as u32,
-        looks_made,
-        looks_late,
+        samples_planned: (duration.as_millis() / INTERVAL.as_millis()) as u32,
+        samples_taken: looks_made,
+        samples_late: looks_late,
     };
     evidence
 }

@@ -63,12 +63,12 @@ fn listeners_have_queue_limit_drops_and_holder() {
     let full = listeners.iter().find(|l| l.local.port() == 8080).expect("port 8080");
     assert_eq!(full.local, "127.0.0.1:8080".parse().unwrap());
     assert_eq!((full.limit, full.queue.max), (2, 3));
-    assert!(full.looks_full > 0 && full.looks_waiting >= full.looks_full);
+    assert!(full.samples_full > 0 && full.samples_waiting >= full.samples_full);
     assert!(full.drops.expect("drops").increase() > 0);
     assert_eq!(full.pids.len(), 1);
     let v6 = listeners.iter().find(|l| l.local.port() == 8081).expect("port 8081");
     assert!(v6.local.is_ipv6());
-    assert_eq!((v6.limit, v6.queue.max, v6.looks_full), (16, 0, 0));
+    assert_eq!((v6.limit, v6.queue.max, v6.samples_full), (16, 0, 0));
     assert_eq!(v6.drops.expect("drops").increase(), 0);
     let unix = evidence.unix_listeners.expect("Unix listeners");
     let unix = unix.iter().find(|l| l.path.ends_with("netwhy-fixture.sock")).expect("the socket");
@@ -80,10 +80,10 @@ fn listeners_have_queue_limit_drops_and_holder() {
 fn sockets_have_their_states_and_figures() {
     let evidence = observe(&fixture());
     let table = evidence.sockets.expect("sockets");
-    let last = table.looks.last().expect("a look");
+    let last = table.samples.last().expect("a look");
     assert_eq!(last.count(TcpState::CloseWait), 3);
     assert!(last.count(TcpState::SynSent) > 0);
-    assert!(table.looks.len() >= 2);
+    assert!(table.samples.len() >= 2);
     let v6 = table
         .sockets
         .iter()
@@ -96,7 +96,7 @@ fn sockets_have_their_states_and_figures() {
     assert_eq!(tcp.bytes_received, Some(100));
     assert!(tcp.rcv_wnd.is_some(), "this kernel's struct has it");
     let first = v6.first.expect("an earlier look");
-    assert!(first.looks >= 2 && first.looks_stalled == 0);
+    assert!(first.samples >= 2 && first.samples_stalled == 0);
 
     assert_eq!(table.close_wait.len(), 1);
     let leak = &table.close_wait[0];
@@ -113,9 +113,9 @@ fn sockets_have_their_states_and_figures() {
 #[test]
 fn counters_numbers_and_sysctls_are_read() {
     let evidence = observe(&fixture());
-    assert!(evidence.growth("TcpExtListenOverflows").expect("counter") > 0);
-    assert!(evidence.growth("TcpActiveOpens").expect("counter") > 0);
-    assert!(evidence.growth("Ip6InReceives").is_some());
+    assert!(evidence.increase("TcpExtListenOverflows").expect("counter") > 0);
+    assert!(evidence.increase("TcpActiveOpens").expect("counter") > 0);
+    assert!(evidence.increase("Ip6InReceives").is_some());
     let sockstat = evidence.sockstat.expect("sockstat");
     assert!(sockstat.tcp_inuse.after > 0 && sockstat.tcp6_inuse.is_some());
     assert!(!evidence.softnet.as_ref().expect("softnet").is_empty());
@@ -166,9 +166,9 @@ fn a_machine_without_rights_has_gaps_and_keeps_the_rest() {
     assert!(evidence.kernel_log.is_none());
     assert!(evidence.listeners.is_some() && evidence.counters.is_some());
     for source in [Source::KernelLog, Source::Conntrack] {
-        let gap = evidence.gap(source).expect("a gap");
+        let gap = evidence.missing(source).expect("a gap");
         assert!(gap.why.contains("permission denied"), "{gap:?}");
-        assert!(gap.closes_with.as_deref().is_some_and(|c| c.contains("root")), "{gap:?}");
+        assert!(gap.how_to_observe.as_deref().is_some_and(|c| c.contains("root")), "{gap:?}");
     }
     let conntrack = evidence.conntrack.as_ref().expect("its size is for all to see");
     assert!(conntrack.count.max > 0 && conntrack.statistics.is_none());
@@ -182,7 +182,7 @@ fn a_machine_that_says_nothing_is_all_gaps() {
     assert!(evidence.sockets.is_none() && evidence.counters.is_none());
     assert!(evidence.processes.is_none() && evidence.listeners.is_none());
     for source in [Source::Sockets, Source::Listeners, Source::Counters, Source::Processes] {
-        assert!(evidence.gap(source).is_some(), "{source:?}");
+        assert!(evidence.missing(source).is_some(), "{source:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use model::AnswerKind;
+use model::ReplyKind;
 use rustix::io::Errno;
 use sys::probe_socket::{ProbeSocket, Received, Told};
 use wire::packet::icmp::meaning;
@@ -38,7 +38,7 @@ pub(crate) enum Said<'a> {
     Left(u64, Duration),
     /// An error came back for one that was sent.
     Error {
-        kind: AnswerKind,
+        kind: ReplyKind,
         from: IpAddr,
         /// The front of what was sent.
         sent: &'a [u8],

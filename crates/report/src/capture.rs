@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use model::{CapturedStream, Packets, Part, Report, Service};
+use model::{CapturedStream, Packets, Report, Service, TimeCategory};
 
 use crate::Style;
 use crate::clean::clean;
@@ -53,12 +53,12 @@ pub fn capture(report: &Report, top: Option<usize>, style: Style) -> String {
 }
 
 fn head(packets: &Packets, interrupted: bool) -> String {
-    let from = packets.from.iter().map(|name| clean(name, false));
-    let from = match packets.from.len() {
+    let from = packets.sources.iter().map(|name| clean(name, false));
+    let from = match packets.sources.len() {
         0..=3 => from.collect::<Vec<_>>().join(", "),
         files => format!("{} files", number(files as u64)),
     };
-    let turns: u64 = packets.services.iter().map(|service| service.turns).sum();
+    let turns: u64 = packets.services.iter().map(|service| service.exchanges).sum();
     let of = packets.selected.map_or(String::new(), |selected| format!("{} of ", number(selected)));
     let mut text = format!(
         "{from}: {} packets in {}, {} turn{} on {of}{} TCP stream{}",
@@ -75,11 +75,11 @@ fn head(packets: &Packets, interrupted: bool) -> String {
     if let Some(place) = place(packets) {
         text.push_str(&format!(", {place}"));
     }
-    if packets.captured_twice > 0 {
-        let share = packets.captured_twice as f64 / packets.segments.max(1) as f64;
+    if packets.duplicate_packets > 0 {
+        let share = packets.duplicate_packets as f64 / packets.segments.max(1) as f64;
         text.push_str(&format!(
             "; {} packets were captured twice ({}) and count once",
-            number(packets.captured_twice),
+            number(packets.duplicate_packets),
             percent(share)
         ));
     }
@@ -115,10 +115,10 @@ fn place(packets: &Packets) -> Option<&'static str> {
 }
 
 fn service(service: &Service, style: Style, lines: &mut Vec<String>) {
-    let parts: Vec<(Part, u64)> = Part::ALL
+    let parts: Vec<(TimeCategory, u64)> = TimeCategory::ALL
         .into_iter()
-        .filter(|part| *part != Part::ClientIdle)
-        .map(|part| (part, service.us(part)))
+        .filter(|part| *part != TimeCategory::ClientIdle)
+        .map(|part| (part, service.time_us(part)))
         .collect();
     let mut text = format!(
         "where the time went at {} ({} stream{}",
@@ -126,11 +126,11 @@ fn service(service: &Service, style: Style, lines: &mut Vec<String>) {
         number(service.streams),
         plural(service.streams)
     );
-    if let (Some(middle), Some(late)) = (service.turn_p50_us, service.turn_p99_us) {
+    if let (Some(middle), Some(late)) = (service.exchange_p50_us, service.exchange_p99_us) {
         text.push_str(&format!(
             ", {} turn{}, p50 {}, p99 {}",
-            number(service.turns),
-            plural(service.turns),
+            number(service.exchanges),
+            plural(service.exchanges),
             time(middle),
             time(late)
         ));
@@ -142,9 +142,10 @@ fn service(service: &Service, style: Style, lines: &mut Vec<String>) {
 }
 
 /// Parts of a time as bars, the longest first; parts under half a percent are put together.
-pub fn budget(parts: &[(Part, u64)], width: usize) -> String {
+pub fn budget(parts: &[(TimeCategory, u64)], width: usize) -> String {
     let all: u64 = parts.iter().map(|(_, us)| us).sum();
-    let mut sorted: Vec<(Part, u64)> = parts.iter().copied().filter(|(_, us)| *us > 0).collect();
+    let mut sorted: Vec<(TimeCategory, u64)> =
+        parts.iter().copied().filter(|(_, us)| *us > 0).collect();
     sorted.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
     let longest = sorted.first().map_or(1, |(_, us)| *us).max(1);
     let mut out = String::new();
@@ -209,7 +210,7 @@ fn row(stream: &CapturedStream) -> String {
         bytes(sum(|direction| direction.new_bytes)),
         time(stream.span_us),
         time(stream.lost_us()),
-        number(sum(|direction| direction.repeated())),
+        number(sum(|direction| direction.retransmitted())),
     );
     format!("{columns} {} > {}", stream.client, stream.server)
 }
@@ -227,7 +228,7 @@ pub(crate) fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
             .collect();
         add("Ruled out", format!("{}.", causes.join(", ")));
     }
-    crate::text::gaps(&report.gaps).into_iter().for_each(|text| add("Not seen", text));
+    crate::text::gaps(&report.missing_evidence).into_iter().for_each(|text| add("Not seen", text));
     let mut more: BTreeSet<_> = report
         .findings
         .iter()

@@ -53,7 +53,7 @@ pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut V
     for remedy in &finding.remedies {
         self::remedy(remedy, &mut block);
     }
-    for (at, effect) in finding.effects.iter().enumerate() {
+    for (at, effect) in finding.also_causes.iter().enumerate() {
         let mut text = clean(&effect.text, true).into_owned();
         if let Some(cause) = effect.cause.as_deref().filter(|id| !text.contains(*id)) {
             text.push_str(&format!(" ({})", clean(cause, false)));

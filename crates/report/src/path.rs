@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use model::{
-    ChangedField, Path, PathChange, PathDelay, PathLoss, PathStream, PathWay, Report, Side,
+    ChangedField, Path, PathChange, PathDelay, PathDirection, PathLoss, PathStream, Report, Side,
 };
 
 use crate::Style;
@@ -48,8 +48,8 @@ fn head(path: &Path, interrupted: bool) -> String {
     let [a, b] = &path.captures;
     let mut text = format!(
         "{} (client) and {} (server): {} and {} packets in {} and {}; {} stream{} in both",
-        clean(&a.from, false),
-        clean(&b.from, false),
+        clean(&a.file, false),
+        clean(&b.file, false),
         number(a.packets),
         number(b.packets),
         duration(Duration::from_micros(a.span_us)),
@@ -100,7 +100,7 @@ fn body(path: &Path, style: Style, lines: &mut Vec<String>) {
 fn clock(path: &Path, add: &mut impl FnMut(String)) {
     let clock = &path.clock;
     let (Some(offset), Some(unsure), Some(trip)) =
-        (clock.offset_us, clock.uncertainty_us, clock.least_round_trip_us)
+        (clock.offset_us, clock.uncertainty_us, clock.min_round_trip_us)
     else {
         add(
             "clocks: packets of one way alone are in both captures: how far apart the clocks are, \
@@ -143,31 +143,31 @@ fn clock(path: &Path, add: &mut impl FnMut(String)) {
 fn table(path: &Path, lines: &mut Vec<String>) {
     let ways = [&path.to_server, &path.to_client];
     lines.push(format!("  {:<34}{:>20}{:>20}", "", "client to server", "server to client"));
-    let mut row = |name: &str, of: &dyn Fn(&PathWay) -> Option<String>| {
+    let mut row = |name: &str, of: &dyn Fn(&PathDirection) -> Option<String>| {
         let cells = ways.map(|way| of(way).unwrap_or_else(|| "-".to_string()));
         lines.push(format!("  {name:<34}{:>20}{:>20}", cells[0], cells[1]));
     };
     let delay = |of: fn(&PathDelay) -> Option<f64>| {
-        move |way: &PathWay| way.delay.as_ref().and_then(of).map(fine)
+        move |way: &PathDirection| way.delay.as_ref().and_then(of).map(fine)
     };
-    row("one way, at least (half a trip)", &delay(|delay| delay.least_us));
+    row("one way, at least (half a trip)", &delay(|delay| delay.min_us));
     row("  beyond that: median", &delay(|delay| Some(delay.p50_us)));
     row("  99 % of the packets within", &delay(|delay| Some(delay.p99_us)));
-    row("  the longest", &delay(|delay| Some(delay.most_us)));
+    row("  the longest", &delay(|delay| Some(delay.max_us)));
     row("segments seen leaving", &|way| Some(number(way.segments)));
-    let lost = |way: &PathWay, lost: u64| {
+    let lost = |way: &PathDirection, lost: u64| {
         let share = percent(lost as f64 / way.segments.max(1) as f64);
         Some(if lost == 0 { "0".to_string() } else { format!("{} ({share})", number(lost)) })
     };
     row("lost before the sender's capture", &|way| lost(way, way.lost_before.segments));
     row("lost between the two captures", &|way| lost(way, way.lost_between.segments));
-    row("lost behind the receiver's capture", &|way| lost(way, way.lost_behind.segments));
-    type Count = fn(&PathWay) -> u64;
+    row("lost behind the receiver's capture", &|way| lost(way, way.lost_after.segments));
+    type Count = fn(&PathDirection) -> u64;
     let counts: [(&str, Count); 4] = [
         ("packets overtaken between them", |way| way.reordered),
         ("arrived twice (or captured twice)", |way| way.duplicated),
-        ("sent again for nothing, segments", |way| way.needless),
-        ("empty packets lost between them", |way| way.empty_lost),
+        ("sent again for nothing, segments", |way| way.spurious),
+        ("empty packets lost between them", |way| way.pure_acks_lost),
     ];
     for (name, of) in counts {
         if ways.iter().any(|way| of(way) > 0) {
@@ -179,7 +179,7 @@ fn table(path: &Path, lines: &mut Vec<String>) {
 /// Where to look for what was lost, by packet numbers.
 fn lines_of_losses(path: &Path) -> Vec<String> {
     let mut all = Vec::new();
-    let names = path.captures.each_ref().map(|capture| clean(&capture.from, false));
+    let names = path.captures.each_ref().map(|capture| clean(&capture.file, false));
     for (place, syns) in path.syns_never_arrived.iter().enumerate().filter(|(_, syns)| **syns > 0) {
         all.push(format!(
             "connections that were never opened: the SYNs of {} in {} do not arrive in {}",
@@ -214,7 +214,7 @@ fn lines_of_losses(path: &Path) -> Vec<String> {
             }
             all.push(text);
         }
-        let others = [("before", &way.lost_before, from), ("behind", &way.lost_behind, to)];
+        let others = [("before", &way.lost_before, from), ("behind", &way.lost_after, to)];
         for (word, loss, capture) in others {
             if loss.segments > 0 {
                 all.push(format!(
@@ -284,16 +284,16 @@ fn streams(path: &Path, top: usize, style: Style, lines: &mut Vec<String>) {
 }
 
 fn row(stream: &PathStream) -> String {
-    let sum = |of: fn(&PathWay) -> u64| number(stream.ways().into_iter().map(of).sum());
+    let sum = |of: fn(&PathDirection) -> u64| number(stream.directions().into_iter().map(of).sum());
     let late = stream
-        .ways()
+        .directions()
         .map(|way| way.delay.as_ref().map_or_else(|| "-".to_string(), |delay| fine(delay.p99_us)));
     let columns = format!(
         "{:>11} {:>6} {:>7} {:>6} {:>8} {:>8} ",
         format!("{} = {}", stream.numbers[0], stream.numbers[1]),
         sum(|way| way.lost_before.segments),
         sum(|way| way.lost_between.segments),
-        sum(|way| way.lost_behind.segments),
+        sum(|way| way.lost_after.segments),
         late[0],
         late[1],
     );

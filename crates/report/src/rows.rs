@@ -3,7 +3,9 @@
 
 use std::net::SocketAddr;
 
-use model::{CapturedDirection, CapturedEvent, CapturedStream, CapturedTurn, Part, StreamEnd};
+use model::{
+    CapturedDirection, CapturedEvent, CapturedExchange, CapturedStream, StreamEnd, TimeCategory,
+};
 
 /// What stands in one cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +66,7 @@ type Of<Row> = dyn Fn(&Row, i64) -> Cell + Send + Sync;
 /// The tables: name of the file, what a row is.
 pub const TABLES: [(&str, &str); 3] = [
     ("streams", "one row for each TCP stream, when it is over"),
-    ("turns", "one row for each request and its answer"),
+    ("exchanges", "one row for each request and its answer"),
     ("events", "one row for each thing that happened and may cost time"),
 ];
 
@@ -160,9 +162,11 @@ pub fn streams() -> Vec<Column<CapturedStream>> {
     whole(c, "span_us", "from its first packet to its last", |s| Some(s.span_us));
     let handshake = "from the first SYN to the end of the handshake; empty: not seen";
     whole(c, "handshake_us", handshake, |s: &CapturedStream| s.handshake_us);
-    whole(c, "syns_repeated", "SYNs beyond the first", |s| Some(s.syns_repeated.into()));
-    whole(c, "syn_acks_repeated", "answers to a SYN beyond the first", |s| {
-        Some(s.syn_acks_repeated.into())
+    whole(c, "syn_retransmissions", "SYNs beyond the first", |s| {
+        Some(s.syn_retransmissions.into())
+    });
+    whole(c, "syn_ack_retransmissions", "answers to a SYN beyond the first", |s| {
+        Some(s.syn_ack_retransmissions.into())
     });
     words(c, "end", "open, half-closed, closed, reset or refused", |s| name(s.end).to_string());
     let asked = "the host that its TLS asked for; empty: none was seen";
@@ -172,7 +176,7 @@ pub fn streams() -> Vec<Column<CapturedStream>> {
     whole(c, "tls_alert", "number of the alert that ended the handshake of TLS", |s| {
         s.tls.as_ref()?.alert.map(u64::from)
     });
-    whole(c, "turns", "requests, or what looks like them", |s| Some(s.turns));
+    whole(c, "exchanges", "requests, or what looks like them", |s| Some(s.exchanges));
     let trip = "shortest round trip of the whole path; empty: not seen";
     whole(c, "round_trip_us", trip, CapturedStream::round_trip_us);
     whole(c, "lost_us", "time lost: the sum of the budget's parts that are lost", |s| {
@@ -184,10 +188,10 @@ pub fn streams() -> Vec<Column<CapturedStream>> {
     ] {
         direction(c, side, of);
     }
-    for part in Part::ALL {
+    for part in TimeCategory::ALL {
         let lost = if part.is_lost() { " (lost)" } else { "" };
         let is = format!("budget: {}{lost}", part.words());
-        whole(c, &part_name(part), &is, move |s: &CapturedStream| Some(s.us(part)));
+        whole(c, &part_name(part), &is, move |s: &CapturedStream| Some(s.time_us(part)));
     }
     columns
 }
@@ -205,14 +209,18 @@ fn direction(
     add("packets", "packets, those captured twice count once", |d| Some(d.packets));
     add("data_segments", "segments with data", |d| Some(d.data_segments));
     add("new_bytes", "bytes of data, each counted once", |d| Some(d.new_bytes));
-    add("repeated_fast", "segments sent again after duplicate or selective ACKs", |d| {
-        Some(d.repeated_fast)
+    add("fast_retransmissions", "segments sent again after duplicate or selective ACKs", |d| {
+        Some(d.fast_retransmissions)
     });
-    add("repeated_timeout", "the same, after a timeout", |d| Some(d.repeated_timeout));
-    add("repeated_unseen", "the same, lost before the place of capture", |d| {
-        Some(d.repeated_unseen)
+    add("rto_retransmissions", "the same, after a timeout", |d| Some(d.rto_retransmissions));
+    add(
+        "retransmissions_original_not_captured",
+        "the same, lost before the place of capture",
+        |d| Some(d.retransmissions_original_not_captured),
+    );
+    add("retransmissions_kind_unknown", "the same, for another reason", |d| {
+        Some(d.retransmissions_kind_unknown)
     });
-    add("repeated_other", "the same, for another reason", |d| Some(d.repeated_other));
     add("duplicate_sacks", "data that its peer told to have had twice (D-SACK)", |d| {
         Some(d.duplicate_sacks)
     });
@@ -220,64 +228,65 @@ fn direction(
     add("duplicate_acks", "acknowledgements of the same byte again", |d| Some(d.duplicate_acks));
     add("zero_windows", "packets that closed its own window", |d| Some(d.zero_windows));
     add("window_probes", "probes of its peer's closed window", |d| Some(d.window_probes));
-    add("congestion_marks", "packets with a congestion mark (ECN)", |d| Some(d.congestion_marks));
-    add("segment_size_bytes", "largest segment that it takes, by its SYN", |d| {
-        d.segment_size.map(u64::from)
-    });
+    add("ecn_ce_marks", "packets with a congestion mark (ECN)", |d| Some(d.ecn_ce_marks));
+    add("mss_bytes", "largest segment that it takes, by its SYN", |d| d.mss.map(u64::from));
     add("window_scale", "bits by which its windows are shifted, by its SYN", |d| {
         d.window_scale.map(u64::from)
     });
-    add("largest_window_bytes", "largest window that it offered", |d| {
-        Some(d.largest_window.into())
-    });
-    add("greatest_flight_bytes", "most bytes that it had out at once", |d| Some(d.greatest_flight));
-    add("round_trip_least_us", "shortest round trip of its data", |d| {
-        d.round_trip.map(|trips| trips.least_us)
+    add("max_window_bytes", "largest window that it offered", |d| Some(d.max_window.into()));
+    add("max_in_flight_bytes", "most bytes that it had out at once", |d| Some(d.max_in_flight));
+    add("round_trip_min_us", "shortest round trip of its data", |d| {
+        d.round_trip.map(|trips| trips.min_us)
     });
     add("round_trip_mean_us", "the same, mean", |d| d.round_trip.map(|trips| trips.mean_us));
-    add("round_trip_most_us", "the same, longest", |d| d.round_trip.map(|trips| trips.most_us));
-    add("closed_window_us", "times that its peer's window was closed to it, added up", |d| {
-        Some(d.closed_window.total_us)
+    add("round_trip_max_us", "the same, longest", |d| d.round_trip.map(|trips| trips.max_us));
+    add("zero_window_us", "times that its peer's window was closed to it, added up", |d| {
+        Some(d.zero_window_stalls.total_us)
     });
     add("delayed_ack_us", "times that Nagle's algorithm waited for a delayed ACK, added up", |d| {
-        Some(d.delayed_ack.total_us)
+        Some(d.delayed_ack_stalls.total_us)
     });
 }
 
 /// Columns of the turns.
-pub fn turns() -> Vec<Column<CapturedTurn>> {
-    let mut columns: Columns<CapturedTurn> = Vec::new();
+pub fn exchanges() -> Vec<Column<CapturedExchange>> {
+    let mut columns: Columns<CapturedExchange> = Vec::new();
     let c = &mut columns;
     whole(c, "stream", "number of its stream", |t| Some(t.stream));
-    whole(c, "turn", "number in the stream, from 0", |t| Some(t.turn));
-    words(c, "asker", "who asked: client or server", |t: &CapturedTurn| t.asker.name().to_string());
-    maybe(c, "http_method", "method of HTTP/1; empty: none was seen", |t: &CapturedTurn| {
+    whole(c, "exchange", "number in the stream, from 0", |t| Some(t.exchange));
+    words(c, "requester", "who asked: client or server", |t: &CapturedExchange| {
+        t.requester.name().to_string()
+    });
+    maybe(c, "http_method", "method of HTTP/1; empty: none was seen", |t: &CapturedExchange| {
         t.method.clone()
     });
     maybe(c, "http_target", "what it asked for, cut at 160 bytes with the method", |t| {
         t.target.clone()
     });
-    whole(c, "http_status", "status of the answer", |t: &CapturedTurn| t.status.map(u64::from));
+    whole(c, "http_status", "status of the answer", |t: &CapturedExchange| t.status.map(u64::from));
     whole(c, "at_us", "first byte of the request, since the first packet of the capture", |t| {
         Some(t.at_us)
     });
-    unix(c, "at_unix_us", "the same, since 1970-01-01 UTC", |t: &CapturedTurn| t.at_us);
+    unix(c, "at_unix_us", "the same, since 1970-01-01 UTC", |t: &CapturedExchange| t.at_us);
     whole(c, "request_bytes", "bytes of the request, each counted once", |t| Some(t.request_bytes));
     whole(c, "request_us", "from the first byte of the request to its last", |t| {
         Some(t.request_us)
     });
     let wait = "from there to the first byte of the answer, as seen here; empty: no answer";
-    whole(c, "wait_us", wait, |t: &CapturedTurn| t.wait_us);
-    whole(c, "answer_bytes", "bytes of the answer, each counted once", |t| Some(t.answer_bytes));
-    let took = "from the first byte of the request to the last of the answer; empty: no answer";
-    whole(c, "whole_us", took, |t: &CapturedTurn| t.whole_us);
-    let largest = "the part of its budget that took most of it";
-    column(c, CellKind::Words, "largest_part", largest, |t: &CapturedTurn, _| {
-        t.largest().map_or(Cell::Missing, |share| Cell::Words(short_name(share.part).to_string()))
+    whole(c, "response_wait_us", wait, |t: &CapturedExchange| t.response_wait_us);
+    whole(c, "response_bytes", "bytes of the answer, each counted once", |t| {
+        Some(t.response_bytes)
     });
-    for part in Part::ALL.into_iter().filter(|part| *part != Part::ClientIdle) {
+    let took = "from the first byte of the request to the last of the answer; empty: no answer";
+    whole(c, "total_us", took, |t: &CapturedExchange| t.total_us);
+    let largest = "the part of its budget that took most of it";
+    column(c, CellKind::Words, "largest_category", largest, |t: &CapturedExchange, _| {
+        t.largest()
+            .map_or(Cell::Missing, |share| Cell::Words(short_name(share.category).to_string()))
+    });
+    for part in TimeCategory::ALL.into_iter().filter(|part| *part != TimeCategory::ClientIdle) {
         let is = format!("budget, up to the next request: {}", part.words());
-        whole(c, &part_name(part), &is, move |t: &CapturedTurn| Some(t.us(part)));
+        whole(c, &part_name(part), &is, move |t: &CapturedExchange| Some(t.time_us(part)));
     }
     columns
 }
@@ -320,23 +329,23 @@ fn name(end: StreamEnd) -> &'static str {
     }
 }
 
-fn short_name(part: Part) -> &'static str {
+fn short_name(part: TimeCategory) -> &'static str {
     match part {
-        Part::Connect => "connect",
-        Part::SynWait => "syn-wait",
-        Part::ServerThink => "server-think",
-        Part::ClientIdle => "client-idle",
-        Part::DelayedAck => "delayed-ack",
-        Part::Loss => "loss",
-        Part::ReceiverStalled => "receiver-stalled",
-        Part::ReceiveWindow => "receive-window",
-        Part::Application => "application",
-        Part::Network => "network",
-        Part::Unexplained => "unexplained",
+        TimeCategory::Connect => "connect",
+        TimeCategory::SynWait => "syn-wait",
+        TimeCategory::ServerThink => "server-think",
+        TimeCategory::ClientIdle => "client-idle",
+        TimeCategory::DelayedAck => "delayed-ack",
+        TimeCategory::Loss => "loss",
+        TimeCategory::ReceiverStalled => "receiver-stalled",
+        TimeCategory::ReceiveWindow => "receive-window",
+        TimeCategory::Application => "application",
+        TimeCategory::Network => "network",
+        TimeCategory::Unexplained => "unexplained",
     }
 }
 
-fn part_name(part: Part) -> String {
+fn part_name(part: TimeCategory) -> String {
     format!("{}_us", short_name(part).replace('-', "_"))
 }
 
@@ -359,7 +368,7 @@ over, turns and events in the order of the capture.
 "
     .to_string();
     table(&mut text, TABLES[0], &streams());
-    table(&mut text, TABLES[1], &turns());
+    table(&mut text, TABLES[1], &exchanges());
     table(&mut text, TABLES[2], &events());
     text
 }
@@ -384,8 +393,8 @@ mod tests {
 
     #[test]
     fn columns_are_named_once_and_explained() {
-        assert!(names(&streams()).contains("server_round_trip_least_us"));
-        assert!(names(&turns()).contains("server_think_us"));
+        assert!(names(&streams()).contains("server_round_trip_min_us"));
+        assert!(names(&exchanges()).contains("server_think_us"));
         assert!(names(&events()).contains("waited_us"));
         assert!(
             page().contains("| `loss_us` | integer | budget: lost segments were repeated (lost) |")

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Focus, Gap, Report, Source, Undecided};
+use model::{Focus, MissingEvidence, Report, Source, Undecided};
 
 use crate::Style;
 use crate::clean::clean;
@@ -100,7 +100,7 @@ fn half_blind(report: &Report) -> bool {
     // What only packets show is for a capture.
     let packets = Source::Packets.name();
     report.undecided.iter().any(|one| one.needs != packets)
-        || report.gaps.iter().any(|gap| ESSENTIAL.contains(&gap.source))
+        || report.missing_evidence.iter().any(|gap| ESSENTIAL.contains(&gap.source))
 }
 
 fn nothing_found(report: &Report, style: Style, lines: &mut Vec<String>) {
@@ -136,7 +136,7 @@ fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
     if !report.undecided.is_empty() {
         add("Undecided", undecided(&report.undecided));
     }
-    gaps(&report.gaps).into_iter().for_each(|text| add("Not seen", text));
+    gaps(&report.missing_evidence).into_iter().for_each(|text| add("Not seen", text));
     add("Own cost", cost(report));
     let mut more = BTreeSet::new();
     let mut commands: Vec<_> = report
@@ -160,8 +160,9 @@ fn undecided(undecided: &[Undecided]) -> String {
     let mut groups: Vec<(&Undecided, Vec<String>)> = Vec::new();
     for one in undecided {
         let cause = clean(&one.cause, false).into_owned();
-        let same =
-            |known: &Undecided| known.needs == one.needs && known.closes_with == one.closes_with;
+        let same = |known: &Undecided| {
+            known.needs == one.needs && known.how_to_observe == one.how_to_observe
+        };
         match groups.iter_mut().find(|(known, _)| same(known)) {
             Some((_, causes)) => causes.push(cause),
             None => groups.push((one, vec![cause])),
@@ -169,7 +170,7 @@ fn undecided(undecided: &[Undecided]) -> String {
     }
     let groups = groups.iter().map(|(one, causes)| {
         let mut text = format!("{} (needs {}", causes.join(", "), clean(&one.needs, false));
-        if let Some(closes_with) = &one.closes_with {
+        if let Some(closes_with) = &one.how_to_observe {
             text.push_str(&format!(": {}", clean(closes_with, false)));
         }
         text.push(')');
@@ -179,8 +180,8 @@ fn undecided(undecided: &[Undecided]) -> String {
 }
 
 /// What was not seen, and what would show it.
-pub(crate) fn gaps(gaps: &[Gap]) -> Vec<String> {
-    let told = |(closes_with, gaps): (Option<&str>, Vec<&Gap>)| {
+pub(crate) fn gaps(gaps: &[MissingEvidence]) -> Vec<String> {
+    let told = |(closes_with, gaps): (Option<&str>, Vec<&MissingEvidence>)| {
         let mut text = not_seen(&gaps);
         if let Some(closes_with) = closes_with {
             text.push_str(&format!(". To see it: {}", clean(closes_with, false)));
@@ -191,10 +192,10 @@ pub(crate) fn gaps(gaps: &[Gap]) -> Vec<String> {
 }
 
 /// Gaps that the same thing closes, together, in the order in which they were noted.
-fn by_remedy(gaps: &[Gap]) -> Vec<(Option<&str>, Vec<&Gap>)> {
-    let mut groups: Vec<(Option<&str>, Vec<&Gap>)> = Vec::new();
+fn by_remedy(gaps: &[MissingEvidence]) -> Vec<(Option<&str>, Vec<&MissingEvidence>)> {
+    let mut groups: Vec<(Option<&str>, Vec<&MissingEvidence>)> = Vec::new();
     for gap in gaps {
-        let closes_with = gap.closes_with.as_deref();
+        let closes_with = gap.how_to_observe.as_deref();
         match groups.iter_mut().find(|(known, _)| *known == closes_with) {
             Some((_, same)) => same.push(gap),
             None => groups.push((closes_with, vec![gap])),
@@ -203,7 +204,7 @@ fn by_remedy(gaps: &[Gap]) -> Vec<(Option<&str>, Vec<&Gap>)> {
     groups
 }
 
-fn not_seen(gaps: &[&Gap]) -> String {
+fn not_seen(gaps: &[&MissingEvidence]) -> String {
     let parts = gaps.iter().map(|gap| {
         let what = clean(&gap.what, false);
         match clean(&gap.why, false) {
@@ -220,13 +221,13 @@ fn cost(report: &Report) -> String {
     if cost.max_resident_bytes > 0 {
         text.push_str(&format!(", {}", bytes(cost.max_resident_bytes)));
     }
-    if cost.looks_planned > 0 {
-        let missed = cost.looks_planned.saturating_sub(cost.looks_made);
-        text.push_str(&match (missed, cost.looks_late) {
+    if cost.samples_planned > 0 {
+        let missed = cost.samples_planned.saturating_sub(cost.samples_taken);
+        text.push_str(&match (missed, cost.samples_late) {
             (0, 0) => ", no look late".to_string(),
-            (0, late) => format!(", {late} of {} looks late", cost.looks_made),
+            (0, late) => format!(", {late} of {} looks late", cost.samples_taken),
             (missed, late) => {
-                format!(", {missed} of {} looks missed, {late} late", cost.looks_planned)
+                format!(", {missed} of {} looks missed, {late} late", cost.samples_planned)
             }
         });
     }

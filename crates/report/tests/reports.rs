@@ -39,7 +39,7 @@ fn a_healthy_host() {
 fn a_healthy_host_half_seen() {
     let mut report = healthy();
     report.host.root = false;
-    report.gaps = vec![
+    report.missing_evidence = vec![
         gap(Source::Processes, "files of 212 processes", "/proc/1/fd: permission denied"),
         gap(Source::Conntrack, "the table", "netlink: operation not permitted"),
     ];
@@ -57,9 +57,9 @@ fn an_interrupted_window_with_a_focus() {
     report.host.cpus = 1;
     report.focus.ports = vec![80, 443];
     report.focus.pids = vec![812];
-    report.cost.looks_planned = 32;
-    report.cost.looks_made = 30;
-    report.cost.looks_late = 2;
+    report.cost.samples_planned = 32;
+    report.cost.samples_taken = 30;
+    report.cost.samples_late = 2;
     insta::assert_snapshot!(text(&report, PLAIN));
 }
 
@@ -73,11 +73,11 @@ fn all_clear(change: impl Fn(&mut Report)) -> bool {
 #[test]
 fn the_all_clear_needs_sight_of_the_whole_host() {
     assert!(all_clear(|_| {}));
-    assert!(!all_clear(|r| r.gaps.push(gap(Source::Listeners, "listeners", "why"))));
-    assert!(!all_clear(|r| r.gaps.push(gap(Source::Counters, "counters", "why"))));
+    assert!(!all_clear(|r| r.missing_evidence.push(gap(Source::Listeners, "listeners", "why"))));
+    assert!(!all_clear(|r| r.missing_evidence.push(gap(Source::Counters, "counters", "why"))));
     assert!(!all_clear(|r| r.undecided.push(undecided("x", "y", None))));
     assert!(!all_clear(|r| r.focus.ports.push(80)));
-    assert!(all_clear(|r| r.gaps.push(gap(Source::Softnet, "softnet", "why"))));
+    assert!(all_clear(|r| r.missing_evidence.push(gap(Source::Softnet, "softnet", "why"))));
 }
 
 /// Text from the machine must not reach a terminal as it is.
@@ -89,8 +89,8 @@ fn hostile_strings_are_shown_not_sent() {
     report.host.kernel = EVIL.into();
     report.host.netns = Some(EVIL.into());
     report.activity = vec![EVIL.into()];
-    report.gaps = vec![gap(Source::Logs, EVIL, EVIL)];
-    report.gaps[0].closes_with = Some(EVIL.into());
+    report.missing_evidence = vec![gap(Source::Logs, EVIL, EVIL)];
+    report.missing_evidence[0].how_to_observe = Some(EVIL.into());
     report.undecided = vec![undecided(EVIL, EVIL, Some(EVIL))];
     for ruled in &mut report.ruled_out {
         ruled.cause = EVIL.into();
@@ -111,7 +111,7 @@ fn hostile_strings_are_shown_not_sent() {
             remedy.command = Some(format!("{EVIL} command"));
             remedy.note = Some(EVIL.into());
         }
-        for effect in &mut finding.effects {
+        for effect in &mut finding.also_causes {
             effect.text = EVIL.into();
             effect.cause = Some(EVIL.into());
         }
@@ -168,7 +168,7 @@ fn no_line_is_wider_than_asked() {
         let mut report = trouble();
         report.host.name = shape.clone();
         report.ruled_out[0].because = shape.clone();
-        report.gaps[0].what = shape.clone();
+        report.missing_evidence[0].what = shape.clone();
         report.undecided[0].needs = shape.clone();
         report.findings[0].checks.clear();
         report.findings[1].checks.clear();
@@ -204,10 +204,11 @@ fn json_is_stable_and_reads_back() {
     assert_eq!(once, json(&report));
     assert_eq!(serde_json::from_str::<Report>(&once).unwrap(), report);
     let value: serde_json::Value = serde_json::from_str(&once).unwrap();
-    for key in ["schema_version", "findings", "ruled_out", "undecided", "gaps", "cost"] {
+    for key in ["schema_version", "findings", "ruled_out", "undecided", "missing_evidence", "cost"]
+    {
         assert!(value.get(key).is_some(), "no {key}");
     }
-    for key in ["cause", "severity", "subject", "impact", "evidence", "remedies", "effects"] {
+    for key in ["cause", "severity", "subject", "impact", "evidence", "remedies", "also_causes"] {
         assert!(value["findings"][0].get(key).is_some(), "no {key} in a finding");
     }
 }

@@ -4,12 +4,12 @@
 //! what passed since then is given to who was waited for. Acknowledgements alone move nothing, they
 //! only tell when there was nothing left to wait for.
 
-use model::Part;
+use model::TimeCategory;
 
 use crate::{Maybe, Nanos};
 
 /// How many parts there are.
-pub const PARTS: usize = Part::ALL.len();
+pub const PARTS: usize = TimeCategory::ALL.len();
 
 /// Time by part, nanoseconds, in the order of [`Part::ALL`].
 pub type Parts = [Nanos; PARTS];
@@ -39,11 +39,11 @@ impl Budget {
 
     /// All time up to this moment.
     #[inline]
-    pub(crate) fn until(&mut self, at: Nanos, side: usize, part: Part) {
+    pub(crate) fn until(&mut self, at: Nanos, side: usize, part: TimeCategory) {
         let time = self.since(at);
         if time > 0 {
             self.sides[side][part as usize] += time;
-            if part != Part::ClientIdle {
+            if part != TimeCategory::ClientIdle {
                 let sum = &mut self.turn[part as usize];
                 *sum = sum.saturating_add(u32::try_from(time / 1_000).unwrap_or(u32::MAX));
             }
@@ -53,7 +53,13 @@ impl Budget {
 
     /// All time up to this moment: the first of it, at most so long, to one part, the rest to another.
     #[inline]
-    pub(crate) fn split(&mut self, at: Nanos, side: usize, first: (Nanos, Part), rest: Part) {
+    pub(crate) fn split(
+        &mut self,
+        at: Nanos,
+        side: usize,
+        first: (Nanos, TimeCategory),
+        rest: TimeCategory,
+    ) {
         let time = self.since(at).min(first.0.max(0));
         let between = self.given.get().unwrap_or(at).saturating_add(time);
         self.until(between, side, first.1);
@@ -115,24 +121,24 @@ mod tests {
     fn parts_add_up_whatever_the_order() {
         let mut budget = Budget::default();
         budget.begin(100_000);
-        budget.until(150_000, 0, Part::Connect);
-        budget.until(120_000, 0, Part::Loss);
-        budget.split(400_000, 1, (30_000, Part::Network), Part::ServerThink);
-        budget.split(450_000, 1, (90_000, Part::Network), Part::ServerThink);
-        budget.until(500_000, 0, Part::ClientIdle);
+        budget.until(150_000, 0, TimeCategory::Connect);
+        budget.until(120_000, 0, TimeCategory::Loss);
+        budget.split(400_000, 1, (30_000, TimeCategory::Network), TimeCategory::ServerThink);
+        budget.split(450_000, 1, (90_000, TimeCategory::Network), TimeCategory::ServerThink);
+        budget.until(500_000, 0, TimeCategory::ClientIdle);
         let all: Nanos = budget.sides.iter().flatten().sum();
         assert_eq!(all, 400_000);
-        assert_eq!(budget.sides[1][Part::Network as usize], 80_000);
-        assert_eq!(budget.sides[1][Part::ServerThink as usize], 220_000);
+        assert_eq!(budget.sides[1][TimeCategory::Network as usize], 80_000);
+        assert_eq!(budget.sides[1][TimeCategory::ServerThink as usize], 220_000);
         let turn = budget.turn_over();
-        assert_eq!(turn[Part::ClientIdle as usize], 0);
+        assert_eq!(turn[TimeCategory::ClientIdle as usize], 0);
         assert_eq!(turn.iter().sum::<u32>(), 350);
         assert_eq!(budget.turn.iter().sum::<u32>(), 0);
     }
 
     #[test]
     fn numbers_of_parts_are_their_places() {
-        for (place, part) in Part::ALL.into_iter().enumerate() {
+        for (place, part) in TimeCategory::ALL.into_iter().enumerate() {
             assert_eq!(part as usize, place);
         }
     }

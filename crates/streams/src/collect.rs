@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 
 use hashbrown::HashMap;
-use model::{CapturedStream, Packets, Part, Service, Share};
+use model::{CapturedStream, Packets, Service, TimeCategory, TimeShare};
 use wire::capture::Packet;
 use wire::packet::{Ip, Skip, Tcp, decode, plain_segment, udp};
 
@@ -120,7 +120,7 @@ struct Ranked(Rank, CapturedStream);
 type Rank = (Nanos, u64, u64, Reverse<u64>);
 
 fn rank(stream: &Stream) -> Rank {
-    let lost = Part::ALL.into_iter().filter(|part| part.is_lost());
+    let lost = TimeCategory::ALL.into_iter().filter(|part| part.is_lost());
     let lost = lost.map(|part| stream.budget.sides.iter().map(|side| side[part as usize]).sum());
     let [a, b] = stream.directions.each_ref().map(|one| &one.counts);
     let repeated = a.retransmissions() + b.retransmissions();
@@ -359,8 +359,8 @@ impl Collector {
         let mut services: Vec<Service> =
             self.services.iter().map(|(server, sums)| service(*server, sums)).collect();
         let lost = |service: &Service| {
-            let lost = Part::ALL.into_iter().filter(|part| part.is_lost());
-            (lost.map(|part| service.us(part)).sum::<u64>(), service.bytes)
+            let lost = TimeCategory::ALL.into_iter().filter(|part| part.is_lost());
+            (lost.map(|part| service.time_us(part)).sum::<u64>(), service.bytes)
         };
         services.sort_by_key(|service| (Reverse(lost(service)), service.server));
         services.truncate(TOLD);
@@ -368,11 +368,11 @@ impl Collector {
         worst.sort_by(|a, b| b.cmp(a));
         let first = self.first.unwrap_or(0);
         let packets = Packets {
-            from,
+            sources: from,
             packets: self.packets,
             segments: self.segments,
-            captured_twice: self.captured_twice,
-            lost_by_capture,
+            duplicate_packets: self.captured_twice,
+            dropped_by_capture: lost_by_capture,
             streams: self.streams,
             selected: None,
             filter: None,
@@ -420,22 +420,22 @@ fn sums<'a>(
 }
 
 fn service(server: SocketAddr, sums: &Sums) -> Service {
-    let parts = Part::ALL.into_iter().zip(sums.parts).zip(sums.turns_with);
+    let parts = TimeCategory::ALL.into_iter().zip(sums.parts).zip(sums.turns_with);
     Service {
         server,
         streams: sums.streams,
-        turns: sums.turns,
+        exchanges: sums.turns,
         bytes: sums.bytes,
         data_segments: sums.data_segments,
-        repeated: sums.repeated,
-        turn_p50_us: sums.times.quantile(0.5),
-        turn_p99_us: sums.times.quantile(0.99),
-        budget: parts
+        retransmitted: sums.repeated,
+        exchange_p50_us: sums.times.quantile(0.5),
+        exchange_p99_us: sums.times.quantile(0.99),
+        time_breakdown: parts
             .filter(|((_, time), _)| *time > 0)
-            .map(|((part, time), turns)| Share {
-                part,
-                us: u64::try_from(time / 1_000).unwrap_or(0),
-                turns,
+            .map(|((part, time), turns)| TimeShare {
+                category: part,
+                time_us: u64::try_from(time / 1_000).unwrap_or(0),
+                exchanges: turns,
             })
             .collect(),
         statuses: sums.said.statuses(),

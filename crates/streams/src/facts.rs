@@ -1,8 +1,8 @@
 //! A stream as evidence: what rules are told of it.
 
 use model::{
-    CapturedDirection, CapturedStream, CapturedTls, LostAfterSilence, Part, PolicedTurn,
-    RoundTrips, ShapedRate, Share, SlowStarts, Stalls, StatusCount, StreamEnd,
+    CapturedDirection, CapturedStream, CapturedTls, LostAfterIdle, PolicedExchange, RoundTrips,
+    ShapedRate, SlowStarts, Stalls, StatusCount, StreamEnd, TimeCategory, TimeShare,
 };
 
 use crate::Nanos;
@@ -26,8 +26,8 @@ pub fn of(stream: &Stream, began: Nanos) -> CapturedStream {
         first_us: micros(stream.first.saturating_sub(began)),
         span_us: micros(stream.last.saturating_sub(stream.first)),
         handshake_us: stream.handshake_time().map(micros),
-        syns_repeated: stream.syns_repeated,
-        syn_acks_repeated: stream.syn_acks_repeated,
+        syn_retransmissions: stream.syns_repeated,
+        syn_ack_retransmissions: stream.syn_acks_repeated,
         syn_answered: stream.syn_ack.is_known(),
         end: match stream.end {
             _ if stream.refused => StreamEnd::Refused,
@@ -36,16 +36,16 @@ pub fn of(stream: &Stream, began: Nanos) -> CapturedStream {
             End::Closed => StreamEnd::Closed,
             End::Reset => StreamEnd::Reset,
         },
-        turns: stream.turns(),
+        exchanges: stream.turns(),
         to_client_us: stream.loop_to(client).map(micros),
         to_server_us: stream.loop_to(server).map(micros),
         tls: stream.spoken().and_then(|spoken| spoken.tls()).map(tls),
-        survived_silence_us: stream.silences().map_or(0, |silences| micros(silences.survived)),
-        lost_after_silence: stream.silences().and_then(|silences| silences.lost).map(|lost| {
-            LostAfterSilence {
+        longest_survived_idle_us: stream.silences().map_or(0, |silences| micros(silences.survived)),
+        lost_after_idle: stream.silences().and_then(|silences| silences.lost).map(|lost| {
+            LostAfterIdle {
                 began_us: micros(lost.began.saturating_sub(began)),
-                us: micros(lost.lasted),
-                client_spoke: lost.side == client,
+                idle_us: micros(lost.lasted),
+                client_sent_first: lost.side == client,
                 reset: lost.reset,
             }
         }),
@@ -63,41 +63,41 @@ fn direction(stream: &Stream, side: usize) -> CapturedDirection {
         packets: counts.packets,
         data_segments: counts.data,
         new_bytes: counts.new_bytes,
-        repeated_fast: counts.fast.into(),
-        repeated_timeout: counts.timeouts.into(),
-        repeated_unseen: counts.unseen.into(),
-        repeated_other: counts.repeated.into(),
-        most_timeouts: own.most_timeouts().0,
-        most_timeouts_bytes: own.most_timeouts().1,
+        fast_retransmissions: counts.fast.into(),
+        rto_retransmissions: counts.timeouts.into(),
+        retransmissions_original_not_captured: counts.unseen.into(),
+        retransmissions_kind_unknown: counts.repeated.into(),
+        max_timeouts_of_segment: own.most_timeouts().0,
+        max_timeouts_segment_bytes: own.most_timeouts().1,
         reordered: counts.reordered.into(),
         late_originals: counts.late_originals.into(),
-        acknowledged_before: counts.acknowledged_before.into(),
+        already_acknowledged: counts.acknowledged_before.into(),
         duplicate_sacks: stream.directions[1 - side].counts.duplicate_sacks.into(),
         window_probes: counts.window_probes.into(),
         duplicate_acks: counts.duplicate_acks.into(),
         zero_windows: counts.zero_windows.into(),
-        congestion_marks: counts.congestion_marks.into(),
-        segment_size: own.segment_size,
+        ecn_ce_marks: counts.congestion_marks.into(),
+        mss: own.segment_size,
         window_scale: own.window_scale,
-        options_cut: own.options_cut,
-        largest_window: own.largest_window,
+        options_truncated: own.options_cut,
+        max_window: own.largest_window,
         settled_window_us: Some(
-            own.settled.since(stream.budget.sides[side][Part::ReceiveWindow as usize]),
+            own.settled.since(stream.budget.sides[side][TimeCategory::ReceiveWindow as usize]),
         ),
         reader_behind_us: Some(own.settled.behind()),
-        greatest_flight: own.greatest_flight,
-        largest_segment: own.largest,
+        max_in_flight: own.greatest_flight,
+        max_segment_bytes: own.largest,
         round_trip: round_trips(stream, side),
-        budget: shares(stream, side),
-        closed_window: stalls(&stalled.window),
-        delayed_ack: stalls(&stalled.delayed_ack),
+        time_breakdown: shares(stream, side),
+        zero_window_stalls: stalls(&stalled.window),
+        delayed_ack_stalls: stalls(&stalled.delayed_ack),
         acknowledged_late: stream.acknowledged_late(side),
         shaped: stream.shaped(side).map(|found| shaped(&found)),
-        starts: starts(&stream.starts(side)),
+        slow_starts: starts(&stream.starts(side)),
         full_size_arrived: own.sizes.full_size_arrived(),
-        cut_smaller: own.sizes.cut_smaller().into(),
-        checked: own.checked().0.into(),
-        damaged: own.checked().1.into(),
+        resegmented: own.sizes.cut_smaller().into(),
+        checksums_verified: own.checked().0.into(),
+        bad_checksums: own.checked().1.into(),
         policed: stream.policed(side).iter().map(|(turn, found)| policed(*turn, found)).collect(),
     }
 }
@@ -116,9 +116,9 @@ fn round_trips(stream: &Stream, side: usize) -> Option<RoundTrips> {
     let (losses, after_long) = times.load().map_or((0, 0), Load::losses);
     Some(RoundTrips {
         samples: samples(times),
-        least_us: micros(times.least()?),
+        min_us: micros(times.least()?),
         mean_us: micros(times.load().map_or(times.smoothed()?, Load::mean)),
-        most_us: micros(times.most()?),
+        max_us: micros(times.most()?),
         inflated: times.load().map_or(0.0, Load::inflated),
         follows_flight: times.load().and_then(Load::follows),
         losses: losses.into(),
@@ -126,11 +126,15 @@ fn round_trips(stream: &Stream, side: usize) -> Option<RoundTrips> {
     })
 }
 
-fn shares(stream: &Stream, side: usize) -> Vec<Share> {
-    let parts = Part::ALL.into_iter().zip(stream.budget.sides[side]).zip(stream.turns_with);
+fn shares(stream: &Stream, side: usize) -> Vec<TimeShare> {
+    let parts = TimeCategory::ALL.into_iter().zip(stream.budget.sides[side]).zip(stream.turns_with);
     parts
         .filter(|((_, time), _)| *time > 0)
-        .map(|((part, time), turns)| Share { part, us: micros(time), turns: u64::from(turns) })
+        .map(|((part, time), turns)| TimeShare {
+            category: part,
+            time_us: micros(time),
+            exchanges: u64::from(turns),
+        })
         .collect()
 }
 
@@ -156,10 +160,10 @@ fn shaped(found: &Shaped) -> ShapedRate {
         before_bps: (found.before * 8.0) as u64,
         rate_bps: (found.rate * 8.0) as u64,
         burst_bytes: found.burst,
-        trip_before_us: found.trip_before_us,
-        trip_after_us: found.trip_after_us,
+        round_trip_before_us: found.trip_before_us,
+        round_trip_after_us: found.trip_after_us,
         after_us: micros(found.after),
-        lasted_us: micros(found.lasted),
+        duration_us: micros(found.lasted),
     }
 }
 
@@ -180,17 +184,17 @@ fn starts(starts: &Starts) -> SlowStarts {
     }
 }
 
-fn policed(turn: u32, found: &Policed) -> PolicedTurn {
-    PolicedTurn {
-        turn: turn.into(),
+fn policed(turn: u32, found: &Policed) -> PolicedExchange {
+    PolicedExchange {
+        exchange: turn.into(),
         rate_bps: found.rate_bps,
-        least_rate_bps: found.rate_range_bps.0,
-        most_rate_bps: found.rate_range_bps.1,
+        min_rate_bps: found.rate_range_bps.0,
+        max_rate_bps: found.rate_range_bps.1,
         bucket_bytes: found.bucket_bytes,
         lost: found.lost.into(),
         passed: found.passed.into(),
         bursts: found.bursts.into(),
-        us: micros(found.last_loss.saturating_sub(found.first_loss)),
+        duration_us: micros(found.last_loss.saturating_sub(found.first_loss)),
     }
 }
 

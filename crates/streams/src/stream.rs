@@ -6,7 +6,7 @@ use hashbrown::DefaultHashBuilder;
 use wire::packet::Ip;
 use wire::packet::tcp::{Flags, Tcp};
 
-use model::Part;
+use model::TimeCategory;
 
 use crate::budget::{Budget, PARTS};
 use crate::copies::Copies;
@@ -282,7 +282,7 @@ impl Stream {
         if self.syn_ack.is_known() && side == 0 {
             self.opened = at.into();
             self.measure();
-            self.budget.until(at, 0, Part::Connect);
+            self.budget.until(at, 0, TimeCategory::Connect);
         } else if tcp.flags.has(Flags::RST) && !self.syn_ack.is_known() && self.syn.is_known() {
             self.refused = side == 1;
         }
@@ -352,9 +352,9 @@ impl Stream {
         match stall.reason {
             Reason::Window => {
                 stalled.window.add(stall.lasted, packet);
-                self.budget.until(stall.began, stall.side, Part::Network);
+                self.budget.until(stall.began, stall.side, TimeCategory::Network);
                 let end = stall.began.saturating_add(stall.lasted);
-                self.budget.until(end, stall.side, Part::ReceiverStalled);
+                self.budget.until(end, stall.side, TimeCategory::ReceiverStalled);
             }
             Reason::DelayedAck => stalled.delayed_ack.add(stall.lasted, packet),
         }
@@ -428,11 +428,11 @@ impl Stream {
         let part = match time.get() {
             None => {
                 *time = at.into();
-                Part::Connect
+                TimeCategory::Connect
             }
             Some(_) => {
                 *repeated += 1;
-                Part::SynWait
+                TimeCategory::SynWait
             }
         };
         self.budget.until(at, client, part);

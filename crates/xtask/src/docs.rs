@@ -180,7 +180,9 @@ mod tests {
         let files = generated().unwrap();
         let schema: serde_json::Value =
             serde_json::from_str(&files["docs/schema/report-v1.json"]).unwrap();
-        for key in ["findings", "ruled_out", "undecided", "gaps", "cost", "schema_version"] {
+        for key in
+            ["findings", "ruled_out", "undecided", "missing_evidence", "cost", "schema_version"]
+        {
             assert!(schema["properties"].get(key).is_some(), "no {key} in the schema of a report");
         }
         assert!(files.contains_key("docs/schema/evidence-v1.json"));

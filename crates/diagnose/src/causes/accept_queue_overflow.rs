@@ -89,7 +89,7 @@ const LEAST: u32 = 1024;
 const MOST: u32 = 65_535;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let overflows = evidence.growth("TcpExtListenOverflows");
+    let overflows = evidence.increase("TcpExtListenOverflows");
     let listeners = evidence.listeners.as_deref().unwrap_or_default();
     if overflows == Some(0) {
         return Verdict::RuledOut(fullest(listeners));
@@ -99,7 +99,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         dropping
     } else {
         // Without the counter only a queue that was seen full makes its drops overflows.
-        dropping.into_iter().filter(|l| l.looks_full > 0).collect()
+        dropping.into_iter().filter(|l| l.samples_full > 0).collect()
     };
     let Some(overflows) = overflows.or((!at_fault.is_empty()).then_some(u64::MAX)) else {
         return Verdict::RuledOut(fullest(listeners));
@@ -149,7 +149,7 @@ fn fullest(listeners: &[Listener]) -> String {
 }
 
 fn finding(evidence: &Evidence, listener: &Listener, dropped: u64) -> Finding {
-    let accepted = evidence.growth("TcpPassiveOpens").unwrap_or(0);
+    let accepted = evidence.increase("TcpPassiveOpens").unwrap_or(0);
     let part = share(dropped as f64, (dropped + accepted) as f64);
     let who = processes(evidence, &listener.pids);
     let process = name(&who).unwrap_or("a process").to_string();
@@ -184,7 +184,7 @@ fn finding(evidence: &Evidence, listener: &Listener, dropped: u64) -> Finding {
             command(evidence, "nstat -az TcpExtListenOverflows"),
         ],
         remedies: remedies(evidence, listener, &process),
-        effects: Vec::new(),
+        also_causes: Vec::new(),
         subject: subject(
             SubjectKind::Listener,
             listener.local.to_string(),
@@ -207,8 +207,8 @@ fn queue(evidence: &Evidence, listener: &Listener) -> Proof {
     let mut text = format!(
         "{} of {limit} at most, full in {} of {} looks; the limit is the smaller of",
         number(listener.queue.max),
-        listener.looks_full,
-        listener.queue.looks,
+        listener.samples_full,
+        listener.queue.samples,
     );
     if own_rules {
         text.push_str(&format!("\nbacklog {limit} given to listen(){}", rules(true)));
@@ -224,18 +224,18 @@ fn queue(evidence: &Evidence, listener: &Listener) -> Proof {
     proof(Source::Listeners, "queue", text)
         .over(evidence, "accept queue, longest", listener.queue.max as f64, "connections")
         .over(evidence, "accept queue, mean", listener.queue.mean, "connections")
-        .over(evidence, "looks with a full queue", f64::from(listener.looks_full), "looks")
-        .over(evidence, "looks", f64::from(listener.queue.looks), "looks")
+        .over(evidence, "looks with a full queue", f64::from(listener.samples_full), "looks")
+        .over(evidence, "looks", f64::from(listener.queue.samples), "looks")
         .at_once("accept queue limit", f64::from(limit), "connections")
 }
 
 /// What the process did instead of accepting.
 fn why(evidence: &Evidence, listener: &Listener) -> Option<Proof> {
     let all: Vec<&Process> = listener.pids.iter().filter_map(|p| evidence.process(*p)).collect();
-    let busy = |p: &&&Process| share(p.cpu_ms, p.watched_ms as f64);
+    let busy = |p: &&&Process| share(p.cpu_ms, p.observed_ms as f64);
     // The busiest speaks for all: masters sleep while their workers work.
     let process = *all.iter().max_by(|a, b| busy(a).total_cmp(&busy(b)))?;
-    let watched = process.watched_ms as f64;
+    let watched = process.observed_ms as f64;
     let waited =
         process.run_delay_ms.map(|ms| share(ms, watched * f64::from(process.threads.max(1))));
     let used = share(process.cpu_ms, watched);
@@ -275,7 +275,7 @@ fn why(evidence: &Evidence, listener: &Listener) -> Option<Proof> {
 fn counted(evidence: &Evidence, listener: &Listener, dropped: u64) -> Proof {
     let own = lost(listener);
     let mut text = String::new();
-    let overflows = evidence.growth("TcpExtListenOverflows");
+    let overflows = evidence.increase("TcpExtListenOverflows");
     if let Some(overflows) = overflows {
         text.push_str(&format!("TcpExtListenOverflows +{}, ", number(overflows)));
     }
@@ -284,7 +284,7 @@ fn counted(evidence: &Evidence, listener: &Listener, dropped: u64) -> Proof {
         .over(evidence, "drops of this listener", own as f64, "packets")
         .over(evidence, "drops laid to a full accept queue", dropped as f64, "packets");
     for counter in ["TcpExtListenOverflows", "TcpExtListenDrops", "TcpPassiveOpens"] {
-        if let Some(growth) = evidence.growth(counter) {
+        if let Some(growth) = evidence.increase(counter) {
             counted = counted.over(evidence, counter, growth as f64, "packets");
         }
     }
@@ -370,7 +370,7 @@ mod tests {
         let full = listener(&mut evidence, "0.0.0.0:80", 10, &[7]);
         full.drops = Some(Change::new(5, 1_625));
         full.queue = gauge(11, 11);
-        full.looks_full = 97;
+        full.samples_full = 97;
         evidence
     }
 
@@ -448,7 +448,7 @@ mod tests {
         let mut evidence = overflowing();
         lose(&mut evidence, Source::Counters);
         assert_eq!(found(rule(&evidence))[0].impact.amount, 1_620.0);
-        evidence.listeners.as_mut().unwrap()[0].looks_full = 0;
+        evidence.listeners.as_mut().unwrap()[0].samples_full = 0;
         let verdict = crate::cause("accept-queue-overflow").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }), "{verdict:?}");
     }
@@ -458,12 +458,12 @@ mod tests {
         let mut evidence = overflowing();
         evidence.window.duration_ms = 0;
         let odd = process(&mut evidence, 8, "odd");
-        odd.watched_ms = 0;
+        odd.observed_ms = 0;
         odd.states = BTreeMap::new();
         odd.cpu_ms = f64::NAN;
         let odd = listener(&mut evidence, "[::]:0", u32::MAX, &[8]);
         odd.drops = Some(Change::new(0, u64::MAX));
-        odd.queue.looks = 0;
+        odd.queue.samples = 0;
         assert_eq!(found(rule(&evidence)).len(), 2);
     }
 }

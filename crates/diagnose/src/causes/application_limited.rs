@@ -49,8 +49,8 @@
 //!   Internet flow rates (SIGCOMM 2002)
 
 use model::{
-    Evidence, Finding, Impact, ImpactUnit, SendPart, Severity, Source, SubjectKind, Transfer,
-    TransferDirection,
+    Evidence, Finding, Impact, ImpactUnit, SenderTimeCategory, Severity, Source, SubjectKind,
+    Transfer, TransferDirection,
 };
 
 use crate::Verdict;
@@ -88,10 +88,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 /// How long the sender had nothing to write, and how long it sent, microseconds.
 fn times(transfer: &Transfer) -> (u64, u64) {
-    let shares = transfer.shares();
-    let all = shares.iter().map(|share| share.us).fold(0, u64::saturating_add);
-    let waited = shares.iter().find(|share| share.part == SendPart::Application);
-    (waited.map_or(0, |share| share.us), all)
+    let shares = transfer.time_breakdown();
+    let all = shares.iter().map(|share| share.time_us).fold(0, u64::saturating_add);
+    let waited = shares.iter().find(|share| share.category == SenderTimeCategory::Application);
+    (waited.map_or(0, |share| share.time_us), all)
 }
 
 fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> Finding {
@@ -114,7 +114,8 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
         count(writes, "write"),
         bytes(each),
     );
-    let took = transfer.transfers.iter().filter_map(|one| Some((one.took_us, one.theory?.us)));
+    let took =
+        transfer.transfers.iter().filter_map(|one| Some((one.duration_us, one.theory?.total_us)));
     if let Some((took, theory)) = took.max() {
         text.push_str(&format!("; a transfer took {}, theory says {}", time(took), time(theory)));
     }
@@ -137,7 +138,7 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
         impact: Impact {
             text: format!(
                 "{}: {} of the sending time for want of data, {}",
-                count(transfer.begun, "transfer"),
+                count(transfer.started, "transfer"),
                 percent(part),
                 time(waited)
             ),
@@ -148,7 +149,7 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
         evidence: vec![proof],
         checks: vec![check(evidence, transfer)],
         remedies: vec![advice(format!("{sender}: read and write more at once, read ahead"))],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -161,31 +162,31 @@ fn check(evidence: &Evidence, transfer: &Transfer) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::{OneTransfer, Probes, SendShare, TransferSender, TransferTheory};
+    use model::{OneTransfer, Probes, SenderTimeShare, TheoreticalTime, TransferSender};
 
     use super::*;
     use crate::fixtures::{found, healthy};
 
     fn measured(application: u64, network: u64) -> Evidence {
         let mut evidence = healthy();
-        let share = |part, us| SendShare { part, us };
-        let theory = TransferTheory { us: 433_000, ..TransferTheory::default() };
+        let share = |part, us| SenderTimeShare { category: part, time_us: us };
+        let theory = TheoreticalTime { total_us: 433_000, ..TheoreticalTime::default() };
         evidence.probes = Some(Probes {
             transfer: Some(Transfer {
                 address: Some("198.18.0.2:7717".parse().unwrap()),
-                begun: 4,
+                started: 4,
                 senders: vec![TransferSender {
-                    shares: vec![
-                        share(SendPart::Application, application),
-                        share(SendPart::Writing, network / 2),
-                        share(SendPart::Network, network / 2),
+                    time_breakdown: vec![
+                        share(SenderTimeCategory::Application, application),
+                        share(SenderTimeCategory::Writing, network / 2),
+                        share(SenderTimeCategory::Network, network / 2),
                     ],
                     writes: 4000,
                     written_bytes: 4_096_000,
                     ..TransferSender::default()
                 }],
                 transfers: vec![OneTransfer {
-                    took_us: 1_700_000,
+                    duration_us: 1_700_000,
                     theory: Some(theory),
                     ..OneTransfer::default()
                 }],

@@ -73,7 +73,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let lost = |way: Way<'_>| hit(way).map(|(_, us)| us);
     verdict(evidence, lost, finding, |packets| {
         let trips = packets.directions().filter_map(|way| way.round_trip);
-        let most = trips.map(|trips| trips.most_us).max();
+        let most = trips.map(|trips| trips.max_us).max();
         format!("queues (round trip at most {})", time(most.unwrap_or(0)))
     })
 }
@@ -83,9 +83,9 @@ fn hit(way: Way<'_>) -> Option<(RoundTrips, u64)> {
     let follows = trips.follows_flight.is_some_and(|follows| follows >= FOLLOWS);
     let long = trips.samples >= SAMPLES && trips.inflated >= INFLATED;
     // Time in which packets stood in the queue: nobody can tell how much of it was waited for.
-    let queue = trips.mean_us.saturating_sub(trips.least_us);
+    let queue = trips.mean_us.saturating_sub(trips.min_us);
     // Late segments have long round trips, and no queue.
-    let full = !way.sent().is_shuffled()
+    let full = !way.sent().is_mostly_reordered()
         && trips.losses_after_long > 0
         && trips.losses_after_long * ONE_IN >= trips.losses;
     let several = standing(way) >= 2.0 * f64::from(segment(way)) && !way.on_one_host();
@@ -100,14 +100,14 @@ fn speed(way: Way<'_>) -> f64 {
 
 /// Bytes of a full segment, as far as is known.
 fn segment(way: Way<'_>) -> u16 {
-    let allowed = [way.sent(), way.back()].into_iter().filter_map(|one| one.segment_size);
+    let allowed = [way.sent(), way.back()].into_iter().filter_map(|one| one.mss);
     allowed.min().unwrap_or(SEGMENT).min(SEGMENT)
 }
 
 /// Bytes that stood in the queue on average.
 fn standing(way: Way<'_>) -> f64 {
     let trips = way.sent().round_trip.unwrap_or_default();
-    speed(way) * trips.mean_us.saturating_sub(trips.least_us) as f64 / 1e6
+    speed(way) * trips.mean_us.saturating_sub(trips.min_us) as f64 / 1e6
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
@@ -117,9 +117,9 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         "round trip {} empty, {} on average, {} at most; it follows the\n\
          bytes on their way (correlation {:.2}); about {} stood in the queue;\n\
          {} of {} times it was full when losses began",
-        time(trips.least_us),
+        time(trips.min_us),
         time(trips.mean_us),
-        time(trips.most_us),
+        time(trips.max_us),
         trips.follows_flight.unwrap_or(0.0),
         bytes(standing(way) as u64),
         trips.losses_after_long,
@@ -127,7 +127,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .at_once("shortest round trip", trips.least_us as f64 / 1e3, "ms")
+        .at_once("shortest round trip", trips.min_us as f64 / 1e3, "ms")
         .over(evidence, "mean round trip", trips.mean_us as f64 / 1e3, "ms");
     let (sender, receiver) = (group.sender(), group.receiver());
     let mut finding = group.finding(
@@ -135,8 +135,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         "bufferbloat",
         format!(
             "A queue on the way delays everything: {} become {}",
-            time(trips.least_us),
-            time(if trips.inflated >= INFLATED { trips.mean_us } else { trips.most_us })
+            time(trips.min_us),
+            time(if trips.inflated >= INFLATED { trips.mean_us } else { trips.max_us })
         ),
         "",
         vec![proof],

@@ -80,7 +80,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 }
 
 fn grows(group: &CloseWait) -> bool {
-    group.count.looks >= 3
+    group.count.samples >= 3
         && group.left == 0
         && !group.fell
         && group.settled >= GROWING
@@ -169,7 +169,7 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
             advice(format!("{process} must call close() when read() returns 0: a fault in it")),
             restart,
         ],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     if !conntrack.loaded {
         return Verdict::RuledOut("connection tracking (not active)".to_string());
     }
-    let grown = |statistic| conntrack.growth(statistic).unwrap_or(0);
+    let grown = |statistic| conntrack.increase(statistic).unwrap_or(0);
     let (dropped, evicted) = (grown("drop"), grown("early_drop"));
     let full = conntrack.max > 0 && conntrack.count.max as f64 >= FULL * conntrack.max as f64;
     let size = format!("{} of {}", number(conntrack.count.max), number(conntrack.max));
@@ -92,10 +92,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         return Verdict::Found(vec![finding(evidence, conntrack, dropped, evicted)]);
     }
     if full && conntrack.statistics.is_none() {
-        let gap = evidence.gap(Source::Conntrack);
+        let gap = evidence.missing(Source::Conntrack);
         return Verdict::Undecided {
             needs: format!("the statistics of connection tracking, which is full ({size})"),
-            closes_with: gap.and_then(|gap| gap.closes_with.clone()),
+            closes_with: gap.and_then(|gap| gap.how_to_observe.clone()),
         };
     }
     Verdict::RuledOut(format!("connection tracking ({size})"))
@@ -111,7 +111,7 @@ fn line(evidence: &Evidence) -> Option<&KernelLine> {
 }
 
 fn finding(evidence: &Evidence, conntrack: &Conntrack, dropped: u64, evicted: u64) -> Finding {
-    let opened = conntrack.growth("insert").unwrap_or(0);
+    let opened = conntrack.increase("insert").unwrap_or(0);
     let only_evicted = dropped == 0 && line(evidence).is_none();
     let impact = if dropped > 0 {
         format!("{} dropped: connections open late or never", count(dropped, "packet"))
@@ -147,7 +147,7 @@ fn finding(evidence: &Evidence, conntrack: &Conntrack, dropped: u64, evicted: u6
     }
     let mut counted = proof(Source::Conntrack, "proof", said.join("\n"));
     for statistic in ["drop", "early_drop", "insert_failed"] {
-        if let Some(growth) = conntrack.growth(statistic) {
+        if let Some(growth) = conntrack.increase(statistic) {
             counted = counted.over(evidence, statistic, growth as f64, "packets");
         }
     }
@@ -178,7 +178,7 @@ fn finding(evidence: &Evidence, conntrack: &Conntrack, dropped: u64, evicted: u6
         .map(|check| command(evidence, check))
         .to_vec(),
         remedies: remedies(evidence, conntrack),
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 

@@ -77,7 +77,7 @@ const COUNTERS: [(&str, &str); 3] = [
 const PEERS: usize = 3;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let grew = |name: &str| evidence.growth(name).unwrap_or(0);
+    let grew = |name: &str| evidence.increase(name).unwrap_or(0);
     let damaged: u64 = COUNTERS.iter().map(|(damaged, _)| grew(damaged)).sum();
     let arrived: u64 = COUNTERS.iter().map(|(_, all)| grew(all)).sum();
     let part = share(damaged as f64, arrived.max(damaged) as f64);
@@ -101,7 +101,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 fn finding(evidence: &Evidence, damaged: u64, part: f64) -> Finding {
     let grew: Vec<(&str, u64)> = COUNTERS
         .iter()
-        .filter_map(|(name, _)| Some((*name, evidence.growth(name)?)))
+        .filter_map(|(name, _)| Some((*name, evidence.increase(name)?)))
         .filter(|(_, growth)| *growth > 0)
         .collect();
     let text: Vec<String> =
@@ -156,7 +156,7 @@ fn finding(evidence: &Evidence, damaged: u64, part: f64) -> Finding {
             advice("cable, transceiver, port or card: see ethtool -S DEVICE for its errors"),
             advice("ethtool -K DEVICE rx off: if it helps, the card's offload miscounts"),
         ],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 

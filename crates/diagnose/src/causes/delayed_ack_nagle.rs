@@ -72,7 +72,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn hit(way: Way<'_>) -> Option<u64> {
     let sent = way.sent();
-    let waited = sent.delayed_ack;
+    let waited = sent.delayed_ack_stalls;
     // Far from the sender, what an acknowledgement released cannot be told so sharply.
     let way_to_it =
         if way.server_sends { way.stream.to_server_us } else { way.stream.to_client_us };
@@ -84,10 +84,10 @@ fn hit(way: Way<'_>) -> Option<u64> {
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let way = group.worst();
-    let longest = way.sent().delayed_ack;
-    let waits = group.sum(|sent| sent.delayed_ack.count);
+    let longest = way.sent().delayed_ack_stalls;
+    let waits = group.sum(|sent| sent.delayed_ack_stalls.count);
     let mean = group.us / waits.max(1);
-    let turns: u64 = group.ways.iter().map(|way| way.stream.turns).sum();
+    let turns: u64 = group.ways.iter().map(|way| way.stream.exchanges).sum();
     let sender = group.sender();
     let what = format!(
         "{} of {} each ({} of {})",
@@ -126,7 +126,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use model::{Part, Source, Stalls};
+    use model::{Source, Stalls, TimeCategory};
 
     use super::*;
     use crate::fixtures::{found, healthy, lose, spent, stream};
@@ -135,8 +135,9 @@ mod tests {
         let mut evidence = healthy();
         let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         let total_us = count * 40_000;
-        spent(sent, Part::DelayedAck, total_us);
-        sent.delayed_ack = Stalls { count, total_us, longest_us: 40_100, longest_ended_at: 7 };
+        spent(sent, TimeCategory::DelayedAck, total_us);
+        sent.delayed_ack_stalls =
+            Stalls { count, total_us, longest_us: 40_100, longest_ended_at: 7 };
         sent.acknowledged_late = late;
         evidence
     }

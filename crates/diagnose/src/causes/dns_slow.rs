@@ -75,7 +75,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
         return Verdict::RuledOut("no packets".to_string());
     };
-    let missed = share(packets.lost_by_capture as f64, packets.packets as f64);
+    let missed = share(packets.dropped_by_capture as f64, packets.packets as f64);
     let least = SHARE.max(MISSED * missed);
     let all = packets.resolvers.iter().filter(|_| is_heard(packets));
     let findings =
@@ -119,7 +119,7 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
         text.push_str(&format!(";\nthe others take {} (p50) and {} (p99)", time(p50), time(p99)));
     }
     if let Some(worst) = &one.worst {
-        text.push_str(&format!(";\n{} waited {}", worst.client, time(worst.us)));
+        text.push_str(&format!(";\n{} waited {}", worst.client, time(worst.waited_us)));
         text.push_str(&format!(" for {}", shortened(&worst.name)));
     }
     let bad = share(waits(one) as f64, one.queries as f64);
@@ -128,7 +128,7 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
         .over(evidence, "queries not answered", one.unanswered as f64, "queries")
         .over(evidence, "slow answers", one.slow as f64, "queries")
         .over(evidence, "time lost", one.lost_us as f64 / 1e3, "ms");
-    let each = one.worst.as_ref().map_or(0, |worst| worst.us);
+    let each = one.worst.as_ref().map_or(0, |worst| worst.waited_us);
     Finding {
         cause: "dns-slow".to_string(),
         title: if silent {
@@ -161,7 +161,7 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
             there("a server that answers first in resolv.conf", Reach::NewConnections),
             advice(format!("run netwhy on {server}, and on the firewalls before it")),
         ],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
             worst: Some(SlowLookup {
                 name: "www.example.org".to_string(),
                 client: "198.18.0.1".parse().unwrap(),
-                us: 5_000_000,
+                waited_us: 5_000_000,
             }),
         }];
         evidence
@@ -241,9 +241,9 @@ mod tests {
     fn stays_quiet_where_answers_may_not_have_been_captured() {
         let mut evidence = asked(100, 20, 0, 40_000_000);
         let packets = evidence.packets.as_mut().unwrap();
-        (packets.packets, packets.lost_by_capture) = (10_000, 1_000);
+        (packets.packets, packets.dropped_by_capture) = (10_000, 1_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "20 % of 10 % lost");
-        evidence.packets.as_mut().unwrap().lost_by_capture = 100;
+        evidence.packets.as_mut().unwrap().dropped_by_capture = 100;
         assert_eq!(found(rule(&evidence)).len(), 1);
         let mut evidence = asked(4, 4, 0, 10_000_000);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];

@@ -187,7 +187,7 @@ fn finding(
             .over(evidence, "failures logged", complaint.count as f64, "lines"),
         );
     }
-    let opened = evidence.growth("TcpActiveOpens");
+    let opened = evidence.increase("TcpActiveOpens");
     Finding {
         cause: "ephemeral-ports-exhausted".to_string(),
         title: title(&process, &destination),
@@ -219,7 +219,7 @@ fn finding(
             ),
         ],
         remedies: remedies(evidence, use_, &pids),
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 

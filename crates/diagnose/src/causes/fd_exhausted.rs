@@ -99,7 +99,7 @@ fn complaints(evidence: &Evidence) -> impl Iterator<Item = (&model::AppLog, &Com
 
 fn at_limit(process: &Process) -> bool {
     match (process.open_files, process.open_files_limit) {
-        (Some(open), Some(limit)) => open.max.saturating_add(LEFT) >= limit && open.looks > 0,
+        (Some(open), Some(limit)) => open.max.saturating_add(LEFT) >= limit && open.samples > 0,
         _ => false,
     }
 }
@@ -224,7 +224,7 @@ fn of_processes(
             None => vec!["sysctl fs.file-nr".to_string()],
         },
         remedies: remedies(evidence, who, application, pid, limit),
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -286,7 +286,7 @@ fn of_host(evidence: &Evidence, open: u64, max: u64) -> Finding {
             &max.saturating_mul(TIMES).to_string(),
             Reach::Everything,
         )],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 

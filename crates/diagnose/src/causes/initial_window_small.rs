@@ -62,12 +62,13 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         return Verdict::RuledOut("no packets".to_string());
     };
     let mut groups = groups(packets, small);
-    let saved =
-        |group: &Group<'_>| group.ways.iter().any(|way| way.sent().starts.first_saved >= ROUNDS);
+    let saved = |group: &Group<'_>| {
+        group.ways.iter().any(|way| way.sent().slow_starts.first_saved >= ROUNDS)
+    };
     groups.retain(|group| group.ways.len() > 1 || saved(group));
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
     Verdict::of(findings, || {
-        let flights = packets.directions().map(|way| way.starts.first_segments);
+        let flights = packets.directions().map(|way| way.slow_starts.first_segments);
         match flights.filter(|segments| *segments > 0).min() {
             Some(least) => format!("first flights ({} at least)", count(least, "segment")),
             None => "first flights".to_string(),
@@ -76,18 +77,18 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 }
 
 fn small(way: Way<'_>) -> Option<u64> {
-    let starts = way.sent().starts;
+    let starts = way.sent().slow_starts;
     let cost = starts.first_saved * way.stream.round_trip_us()?;
     let felt = share(cost as f64, way.stream.busy_us() as f64) >= TIME;
     // After a SYN was lost one segment is right (RFC 6298, 5.7).
-    let late = way.stream.syns_repeated + way.stream.syn_acks_repeated > 0;
+    let late = way.stream.syn_retransmissions + way.stream.syn_ack_retransmissions > 0;
     let few = (1..USUAL).contains(&starts.first_segments) && starts.first_saved > 0;
     (few && felt && !late).then_some(cost)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let way = group.worst();
-    let starts = way.sent().starts;
+    let starts = way.sent().slow_starts;
     let trip = way.stream.round_trip_us().unwrap_or(0);
     let text = format!(
         "stream {}: {} in the first flight, {} in {} round trips of {}",
@@ -125,7 +126,7 @@ mod tests {
         let mut evidence = healthy();
         for _ in 0..streams {
             let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
-            sent.starts = SlowStarts {
+            sent.slow_starts = SlowStarts {
                 transfers: 1,
                 first_flight: first_segments * 1448,
                 first_segments,
@@ -151,7 +152,7 @@ mod tests {
         assert!(matches!(rule(&begun(3, 10, 0)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&begun(1, 5, 1)), Verdict::RuledOut(_)));
         let mut evidence = begun(3, 1, 3);
-        evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(|s| s.syns_repeated = 1);
+        evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(|s| s.syn_retransmissions = 1);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "the SYN was lost");
     }
 

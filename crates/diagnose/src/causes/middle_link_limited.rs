@@ -99,8 +99,11 @@ fn finding(
     let bits = verdict.wire_bits_per_s?;
     let (idle, full, who) = locate::worst(measured, verdict)?;
     let names = |all: &[usize]| {
-        let names: Vec<&str> =
-            all.iter().filter_map(|at| measured.places.get(*at)).map(String::as_str).collect();
+        let names: Vec<&str> = all
+            .iter()
+            .filter_map(|at| measured.vantage_points.get(*at))
+            .map(String::as_str)
+            .collect();
         names.join(", ")
     };
     let us = |ms: f64| (ms.max(0.0) * 1e3) as u64;
@@ -146,7 +149,7 @@ fn finding(
             )),
             advice("at the senders: bbr, or pacing (SO_MAX_PACING_RATE)"),
         ],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     })
 }
 

@@ -51,8 +51,8 @@
 use std::net::SocketAddr;
 
 use model::{
-    CapturedStream, Evidence, Finding, Impact, ImpactUnit, LostAfterSilence, Packets, Reach,
-    Severity, Source, SubjectKind,
+    CapturedStream, Evidence, Finding, Impact, ImpactUnit, LostAfterIdle, Packets, Reach, Severity,
+    Source, SubjectKind,
 };
 
 use crate::Verdict;
@@ -74,7 +74,7 @@ const FINDINGS: usize = 5;
 /// Connections to one server that were lost after silences.
 struct Forgotten<'a> {
     server: SocketAddr,
-    lost: Vec<(&'a CapturedStream, LostAfterSilence)>,
+    lost: Vec<(&'a CapturedStream, LostAfterIdle)>,
     /// The shortest silence after which one was lost, and the longest that was outlived, microseconds.
     shortest: u64,
     outlived: u64,
@@ -87,7 +87,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let all = lost(packets);
     let found = all.iter().filter(|one| is_timer(one, packets)).take(FINDINGS);
     Verdict::of(found.map(|one| finding(evidence, one)).collect(), || {
-        let outlived = packets.worst.iter().map(|stream| stream.survived_silence_us).max();
+        let outlived = packets.worst.iter().map(|stream| stream.longest_survived_idle_us).max();
         match outlived.unwrap_or(0) {
             0 => "connections forgotten in silence (none was silent)".to_string(),
             longest => format!("connections forgotten in silence ({} outlived)", time(longest)),
@@ -98,22 +98,27 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 fn lost(packets: &Packets) -> Vec<Forgotten<'_>> {
     let mut all: Vec<Forgotten<'_>> = Vec::new();
     for (stream, lost) in
-        packets.worst.iter().filter_map(|stream| Some((stream, stream.lost_after_silence?)))
+        packets.worst.iter().filter_map(|stream| Some((stream, stream.lost_after_idle?)))
     {
         match all.iter_mut().find(|one| one.server == stream.server) {
             Some(one) => {
                 one.lost.push((stream, lost));
-                one.shortest = one.shortest.min(lost.us);
+                one.shortest = one.shortest.min(lost.idle_us);
             }
             None => {
                 let lost_first = vec![(stream, lost)];
                 let server = stream.server;
-                all.push(Forgotten { server, lost: lost_first, shortest: lost.us, outlived: 0 });
+                all.push(Forgotten {
+                    server,
+                    lost: lost_first,
+                    shortest: lost.idle_us,
+                    outlived: 0,
+                });
             }
         }
     }
     for one in &mut all {
-        let outlived = streams(packets, one.server).map(|stream| stream.survived_silence_us);
+        let outlived = streams(packets, one.server).map(|stream| stream.longest_survived_idle_us);
         one.outlived = outlived.filter(|us| *us < one.shortest).max().unwrap_or(0);
     }
     all.sort_by_key(|one| (std::cmp::Reverse(one.lost.len()), one.server));
@@ -127,9 +132,10 @@ fn streams(packets: &Packets, server: SocketAddr) -> impl Iterator<Item = &Captu
 /// Whether a timer can have done it, and nothing else that is known.
 fn is_timer(one: &Forgotten<'_>, packets: &Packets) -> bool {
     let outlived =
-        streams(packets, one.server).filter(|s| s.survived_silence_us >= one.shortest).count();
+        streams(packets, one.server).filter(|s| s.longest_survived_idle_us >= one.shortest).count();
     let last_began = one.lost.iter().map(|(_, lost)| lost.began_us).max();
-    let first_ended = one.lost.iter().map(|(_, lost)| lost.began_us.saturating_add(lost.us)).min();
+    let first_ended =
+        one.lost.iter().map(|(_, lost)| lost.began_us.saturating_add(lost.idle_us)).min();
     let apart = last_began > first_ended;
     one.lost.len() >= STREAMS && outlived * ONE_IN <= one.lost.len() && apart
 }
@@ -143,7 +149,7 @@ fn known(one: &Forgotten<'_>) -> Option<u64> {
 
 fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
     let resets = one.lost.iter().filter(|(_, lost)| lost.reset).count();
-    let longest = one.lost.iter().map(|(_, lost)| lost.us).max().unwrap_or(0);
+    let longest = one.lost.iter().map(|(_, lost)| lost.idle_us).max().unwrap_or(0);
     let lost = one.lost.len() as u64;
     let range = match one.outlived {
         0 => format!("up to {}", time(one.shortest)),
@@ -195,7 +201,7 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
             keep_alive,
             advice("a pool that closes connections before, or a longer timeout on the way"),
         ],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -209,16 +215,16 @@ mod tests {
         let mut evidence = healthy();
         let end = |number: usize| format!("198.18.0.1:{}", 4000 + number);
         for (number, (began, lasted)) in lost.iter().enumerate() {
-            stream(&mut evidence, &end(number), "198.18.0.2:5432").lost_after_silence =
-                Some(LostAfterSilence {
+            stream(&mut evidence, &end(number), "198.18.0.2:5432").lost_after_idle =
+                Some(LostAfterIdle {
                     began_us: began * SECOND,
-                    us: lasted * SECOND,
-                    client_spoke: true,
+                    idle_us: lasted * SECOND,
+                    client_sent_first: true,
                     reset: number % 2 == 0,
                 });
         }
         for (number, us) in outlived.iter().enumerate() {
-            stream(&mut evidence, &end(100 + number), "198.18.0.2:5432").survived_silence_us =
+            stream(&mut evidence, &end(100 + number), "198.18.0.2:5432").longest_survived_idle_us =
                 us * SECOND;
         }
         evidence

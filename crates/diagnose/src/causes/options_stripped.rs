@@ -125,7 +125,7 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
         );
         proof(Source::Path, "proof", text).at_once("streams", change.streams as f64, "streams")
     });
-    let [a, b] = path.captures.each_ref().map(|capture| capture.from.as_str());
+    let [a, b] = path.captures.each_ref().map(|capture| capture.file.as_str());
     let server = path.services.first().map(|service| service.servers[0]);
     let alone = server.filter(|_| path.services.len() == 1);
     let to = alone.map_or("the server".to_string(), |server| server.to_string());
@@ -158,7 +158,7 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
         remedies: vec![advice(
             "at the device between both: no TCPOPTSTRIP, no normalisation of TCP options",
         )],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -173,14 +173,14 @@ fn list(words: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::{PathCapture, PathClock, PathWay};
+    use model::{PathCapture, PathClock, PathDirection};
 
     use super::*;
     use crate::fixtures::found;
 
     fn changed(field: ChangedField, before: Option<u64>, after: Option<u64>) -> Evidence {
         let capture = |name: &str| PathCapture {
-            from: name.to_string(),
+            file: name.to_string(),
             packets: 100,
             streams: 4,
             first_unix_us: 0,
@@ -196,8 +196,8 @@ mod tests {
             streams_opened_at_server: 0,
             syns_never_arrived: [0, 0],
             clock: PathClock::default(),
-            to_server: PathWay::default(),
-            to_client: PathWay::default(),
+            to_server: PathDirection::default(),
+            to_client: PathDirection::default(),
             changes: vec![change],
             services: Vec::new(),
             worst: Vec::new(),

@@ -53,7 +53,7 @@
 //! - Rewaskar, Kaur, Smith: A passive state-machine approach for accurate analysis
 //!   of TCP out-of-sequence segments (CCR 2006)
 
-use model::{Evidence, Finding, Part};
+use model::{Evidence, Finding, TimeCategory};
 
 use super::corruption::is_damaged;
 use crate::Verdict;
@@ -82,11 +82,12 @@ fn hit(way: Way<'_>) -> Option<u64> {
     let sent = way.sent();
     let lost = sent.lost();
     // What was sent again for nothing cost its part of the time.
-    let cost = (sent.us(Part::Loss) as f64 * share(lost as f64, sent.repeated() as f64)) as u64;
+    let cost = (sent.time_us(TimeCategory::Loss) as f64
+        * share(lost as f64, sent.retransmitted() as f64)) as u64;
     let felt = share(cost as f64, way.stream.busy_us() as f64) >= TIME;
     let many = share(lost as f64, sent.data_segments as f64) >= SEGMENTS;
-    let several = lost >= SEVERAL || (lost > 0 && sent.repeated_timeout > 0);
-    let lost_here = several && !sent.is_shuffled() && !is_damaged(way);
+    let several = lost >= SEVERAL || (lost > 0 && sent.rto_retransmissions > 0);
+    let lost_here = several && !sent.is_mostly_reordered() && !is_damaged(way);
     // How TCP finds the rate of a line: it fills the queue, loses some, and goes on.
     let trips = sent.round_trip.filter(|trips| trips.samples >= 20);
     let finds_rate =
@@ -106,21 +107,24 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let lost = group.sum(|sent| sent.lost());
     let data = group.sum(|sent| sent.data_segments);
     let kinds = [
-        (group.sum(|sent| sent.repeated_fast), "after duplicate acknowledgements"),
-        (group.sum(|sent| sent.repeated_timeout), "after a timeout"),
-        (group.sum(|sent| sent.repeated_unseen), "lost before the place of capture"),
-        (group.sum(|sent| sent.repeated_other), "for another reason"),
+        (group.sum(|sent| sent.fast_retransmissions), "after duplicate acknowledgements"),
+        (group.sum(|sent| sent.rto_retransmissions), "after a timeout"),
+        (
+            group.sum(|sent| sent.retransmissions_original_not_captured),
+            "lost before the place of capture",
+        ),
+        (group.sum(|sent| sent.retransmissions_kind_unknown), "for another reason"),
     ];
     let mut lines: Vec<String> = kinds
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, words)| format!("{} {words}", number(*count)))
         .collect();
-    let needless = group.sum(|sent| sent.needless());
+    let needless = group.sum(|sent| sent.spurious());
     if needless > 0 {
         lines.push(format!("{} of them needless (D-SACK)", number(needless)));
     }
-    let before = group.sum(|sent| sent.acknowledged_before);
+    let before = group.sum(|sent| sent.already_acknowledged);
     if before > 0 {
         lines.push(format!("{} of them acknowledged before", number(before)));
     }
@@ -133,7 +137,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         let text = format!(
             "round trips of stream {}: {} at least, {} on average:\n{}",
             way.stream.number,
-            time(trips.least_us),
+            time(trips.min_us),
             time(trips.mean_us),
             if queue {
                 "a queue was full, losses come from it"
@@ -175,9 +179,9 @@ mod tests {
     fn lossy(fast: u64, us: u64) -> Evidence {
         let mut evidence = healthy();
         let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
-        sent.repeated_fast = fast;
+        sent.fast_retransmissions = fast;
         sent.round_trip.get_or_insert_default().losses = OFTEN;
-        spent(sent, Part::Loss, us);
+        spent(sent, TimeCategory::Loss, us);
         evidence
     }
 

@@ -64,7 +64,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         return Verdict::RuledOut("no packets".to_string());
     };
     let mut groups = groups(packets, hit);
-    groups.retain(|group| group.ways.len() >= SEVERAL || group.sum(|sent| sent.cut_smaller) > 0);
+    groups.retain(|group| group.ways.len() >= SEVERAL || group.sum(|sent| sent.resegmented) > 0);
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
     Verdict::of(findings, || {
         let arrived = packets.directions().filter(|way| way.full_size_arrived == Some(true));
@@ -74,33 +74,40 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn hit(way: Way<'_>) -> Option<u64> {
     let (sent, back) = (way.sent(), way.back());
-    let again = sent.most_timeouts >= TIMEOUTS && sent.most_timeouts_bytes >= FULL;
+    let again = sent.max_timeouts_of_segment >= TIMEOUTS && sent.max_timeouts_segment_bytes >= FULL;
     let never = sent.full_size_arrived == Some(false)
-        || (sent.cut_smaller > 0 && sent.full_size_arrived.is_none());
+        || (sent.resegmented > 0 && sent.full_size_arrived.is_none());
     // What it sends arrives here, and it hears what is small.
-    let alive = way.stream.handshake_us.is_some() && back.repeated() == 0 && back.new_bytes > 0;
-    (again && never && alive)
-        .then(|| sent.us(model::Part::Loss) + sent.us(model::Part::Unexplained))
+    let alive =
+        way.stream.handshake_us.is_some() && back.retransmitted() == 0 && back.new_bytes > 0;
+    (again && never && alive).then(|| {
+        sent.time_us(model::TimeCategory::Loss) + sent.time_us(model::TimeCategory::Unexplained)
+    })
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let way = group.worst();
     let sent = way.sent();
-    let size = sent.most_timeouts_bytes;
-    let cut = group.sum(|sent| sent.cut_smaller);
+    let size = sent.max_timeouts_segment_bytes;
+    let cut = group.sum(|sent| sent.resegmented);
     let mut text = format!(
         "stream {}: a segment of {} was sent again {} after a\ntimeout; none of that size was \
          ever acknowledged, small ones were",
         way.stream.number,
         count(size.into(), "byte"),
-        count(sent.most_timeouts.into(), "time"),
+        count(sent.max_timeouts_of_segment.into(), "time"),
     );
     if cut > 0 {
         text.push_str(";\ncut smaller, it arrived");
     }
     let proof = group
         .proof(evidence, "proof", text)
-        .over(evidence, "timeouts of one segment", f64::from(sent.most_timeouts), "timeouts")
+        .over(
+            evidence,
+            "timeouts of one segment",
+            f64::from(sent.max_timeouts_of_segment),
+            "timeouts",
+        )
         .at_once("size", f64::from(size), "bytes");
     let (sender, receiver) = (group.sender(), group.receiver());
     group.finding(
@@ -121,7 +128,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use model::{Part, Source};
+    use model::{Source, TimeCategory};
 
     use super::*;
     use crate::fixtures::{found, healthy, lose, spent, stream};
@@ -131,9 +138,9 @@ mod tests {
         for _ in 0..streams {
             let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
             let sent = &mut stream.from_server;
-            (sent.most_timeouts, sent.most_timeouts_bytes) = (3, 1448);
+            (sent.max_timeouts_of_segment, sent.max_timeouts_segment_bytes) = (3, 1448);
             sent.full_size_arrived = Some(false);
-            spent(sent, Part::Loss, 1_500_000);
+            spent(sent, TimeCategory::Loss, 1_500_000);
         }
         evidence
     }
@@ -144,7 +151,7 @@ mod tests {
         assert_eq!(finding.title, "Packets of full size vanish on the way, 3.0 s lost");
         assert!(matches!(rule(&swallowed(1)), Verdict::RuledOut(_)));
         let mut evidence = swallowed(1);
-        evidence.packets.as_mut().unwrap().worst[0].from_server.cut_smaller = 1;
+        evidence.packets.as_mut().unwrap().worst[0].from_server.resegmented = 1;
         assert_eq!(found(rule(&evidence)).len(), 1);
     }
 
@@ -156,8 +163,8 @@ mod tests {
             matches!(rule(&evidence), Verdict::RuledOut(_))
         };
         assert!(change(|stream| stream.from_server.full_size_arrived = Some(true)));
-        assert!(change(|stream| stream.from_client.repeated_timeout = 2));
-        assert!(change(|stream| stream.from_server.most_timeouts_bytes = 200));
+        assert!(change(|stream| stream.from_client.rto_retransmissions = 2));
+        assert!(change(|stream| stream.from_server.max_timeouts_segment_bytes = 200));
     }
 
     #[test]

@@ -48,7 +48,7 @@
 //! - Flach et al.: An Internet-wide analysis of traffic policing (SIGCOMM 2016)
 //! - RFC 2697, RFC 2698 (token buckets that mark and drop)
 
-use model::{Evidence, Finding, Part, PolicedTurn};
+use model::{Evidence, Finding, PolicedExchange, TimeCategory};
 
 use crate::Verdict;
 use crate::captured::{Group, Way, bytes, rate, time, verdict};
@@ -64,7 +64,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn hit(way: Way<'_>) -> Option<u64> {
     let sent = way.sent();
-    (!sent.policed.is_empty()).then(|| sent.us(Part::Loss))
+    (!sent.policed.is_empty()).then(|| sent.time_us(TimeCategory::Loss))
 }
 
 /// The rate that most of the turns agree on, bits a second.
@@ -75,20 +75,20 @@ fn common(group: &Group<'_>) -> Option<u64> {
     rates.get(rates.len() / 2).copied()
 }
 
-fn turn_words(turn: &PolicedTurn) -> String {
+fn turn_words(turn: &PolicedExchange) -> String {
     let at = match turn.rate_bps {
         Some(bps) => rate(bps as f64),
         None => {
-            format!("{} to {}", rate(turn.least_rate_bps as f64), rate(turn.most_rate_bps as f64))
+            format!("{} to {}", rate(turn.min_rate_bps as f64), rate(turn.max_rate_bps as f64))
         }
     };
     format!(
         "turn {}: {at}, bucket {}; {} lost of {} in {}",
-        number(turn.turn),
+        number(turn.exchange),
         bytes(turn.bucket_bytes),
         number(turn.lost),
         number(turn.lost + turn.passed),
-        time(turn.us),
+        time(turn.duration_us),
     )
 }
 
@@ -115,7 +115,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         }
     };
     let turns: u64 = group.ways.iter().map(|way| way.sent().policed.len() as u64).sum();
-    let all: u64 = group.ways.iter().map(|way| way.stream.turns).sum();
+    let all: u64 = group.ways.iter().map(|way| way.stream.exchanges).sum();
     let below = common.map_or_else(String::new, |bps| format!(" below {}", rate(bps as f64)));
     group.finding(
         evidence,
@@ -142,17 +142,17 @@ mod tests {
     use super::*;
     use crate::fixtures::{found, healthy, lose, stream};
 
-    fn turn(rate_bps: Option<u64>) -> PolicedTurn {
-        PolicedTurn {
-            turn: 2,
+    fn turn(rate_bps: Option<u64>) -> PolicedExchange {
+        PolicedExchange {
+            exchange: 2,
             rate_bps,
-            least_rate_bps: 1_480_000,
-            most_rate_bps: 1_520_000,
+            min_rate_bps: 1_480_000,
+            max_rate_bps: 1_520_000,
             bucket_bytes: 100_000,
             lost: 40,
             passed: 1_300,
             bursts: 9,
-            us: 9_000_000,
+            duration_us: 9_000_000,
         }
     }
 
@@ -176,7 +176,9 @@ mod tests {
     #[test]
     fn stays_quiet_for_losses_that_no_policer_explains() {
         let mut evidence = healthy();
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server.repeated_fast = 90;
+        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80")
+            .from_server
+            .fast_retransmissions = 90;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 

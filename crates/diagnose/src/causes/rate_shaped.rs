@@ -60,7 +60,7 @@ fn hit(way: Way<'_>) -> Option<u64> {
     let shaped = way.sent().shaped?;
     // As much would have passed in a part of the time.
     let kept = share(shaped.rate_bps as f64, shaped.before_bps as f64).min(1.0);
-    Some((shaped.lasted_us as f64 * (1.0 - kept)) as u64)
+    Some((shaped.duration_us as f64 * (1.0 - kept)) as u64)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
@@ -73,8 +73,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         way.stream.number,
         time(shaped.after_us),
         bytes(shaped.burst_bytes),
-        time(shaped.trip_before_us),
-        time(shaped.trip_after_us),
+        time(shaped.round_trip_before_us),
+        time(shaped.round_trip_after_us),
     );
     let proof = group
         .proof(evidence, "proof", text)
@@ -110,10 +110,10 @@ mod tests {
             before_bps: 200_000_000,
             rate_bps: 40_000_000,
             burst_bytes: 35 << 20,
-            trip_before_us: 900,
-            trip_after_us: 61_000,
+            round_trip_before_us: 900,
+            round_trip_after_us: 61_000,
             after_us: 1_800_000,
-            lasted_us: 4_000_000,
+            duration_us: 4_000_000,
         });
         let finding = &found(rule(&evidence))[0];
         let title = "A shaper on the way holds transfers to 40.0 Mbit/s after a burst";

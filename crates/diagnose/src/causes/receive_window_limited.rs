@@ -57,7 +57,7 @@
 //! - Zhang, Breslau, Paxson, Shenker: On the characteristics and origins of
 //!   Internet flow rates (SIGCOMM 2002)
 
-use model::{Evidence, Finding, Packets, Part};
+use model::{Evidence, Finding, Packets, TimeCategory};
 
 use super::window_scaling_off::is_unscaled;
 use crate::Verdict;
@@ -88,12 +88,12 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 /// Whether the same host offers twice as much to more streams of this service than are limited so: it
 /// does not limit its windows there.
 fn is_exception(packets: Option<&Packets>, way: Way<'_>) -> bool {
-    let window = way.back().largest_window;
+    let window = way.back().max_window;
     let (mut wider, mut limited_too) = (0, 0);
     for stream in packets.iter().flat_map(|packets| &packets.worst) {
         let other = Way { stream, ..way };
         if stream.server == way.stream.server && other.receiver().ip() == way.receiver().ip() {
-            if other.back().largest_window / 2 >= window {
+            if other.back().max_window / 2 >= window {
                 wider += 1;
             } else if limited(other).is_some() {
                 limited_too += 1;
@@ -106,29 +106,33 @@ fn is_exception(packets: Option<&Packets>, way: Way<'_>) -> bool {
 /// Share of the time of a direction in which the window was full.
 fn full(way: Way<'_>) -> f64 {
     let sent = way.sent();
-    let limited = sent.us(Part::ReceiveWindow);
-    let other = [Part::Network, Part::Loss, Part::Application, Part::Unexplained];
-    let all = other.into_iter().map(|part| sent.us(part)).sum::<u64>() + limited;
+    let limited = sent.time_us(TimeCategory::ReceiveWindow);
+    let other = [
+        TimeCategory::Network,
+        TimeCategory::Loss,
+        TimeCategory::Application,
+        TimeCategory::Unexplained,
+    ];
+    let all = other.into_iter().map(|part| sent.time_us(part)).sum::<u64>() + limited;
     limited as f64 / all.max(1) as f64
 }
 
 /// Time in which the window was full, where that was long.
 pub(super) fn limited(way: Way<'_>) -> Option<u64> {
-    let limited = way.sent().us(Part::ReceiveWindow);
+    let limited = way.sent().time_us(TimeCategory::ReceiveWindow);
     let trip = way.sent().round_trip.map(|trip| trip.mean_us).or(way.stream.round_trip_us())?;
     // A queue holds what the window lets out: a larger window would make it longer, no more.
     let queue = way.sent().round_trip.is_some_and(|trip| {
         let ours = trip.follows_flight.is_some_and(|follows| follows >= FOLLOWS);
         let least = if ours { QUEUED_BY_US } else { QUEUED };
-        trip.mean_us as f64 >= least * trip.least_us as f64
-            && trip.mean_us >= trip.least_us + QUEUE_US
+        trip.mean_us as f64 >= least * trip.min_us as f64 && trip.mean_us >= trip.min_us + QUEUE_US
     });
     // One that still grew is no limit.
     let settled = way.sent().settled_window_us.unwrap_or(limited);
     let several =
         settled > ROUND_TRIPS * trip.max(1) && settled > way.sent().reader_behind_us.unwrap_or(0);
     // In a transfer of the same number of full windows there is more.
-    let more = way.sent().new_bytes > WINDOWS * u64::from(way.back().largest_window);
+    let more = way.sent().new_bytes > WINDOWS * u64::from(way.back().max_window);
     // On one host who waits for room waits for the reader.
     let limits = several && more && !queue && !way.on_one_host();
     (full(way) > LEAST && limits).then_some(limited)
@@ -136,7 +140,7 @@ pub(super) fn limited(way: Way<'_>) -> Option<u64> {
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let way = group.worst();
-    let window = u64::from(way.back().largest_window);
+    let window = u64::from(way.back().max_window);
     let trip = way.stream.round_trip_us().unwrap_or(0);
     let mut text = format!(
         "stream {}: the window was full in {} of the sending time; it is\n{} at most",
@@ -187,8 +191,8 @@ mod tests {
     fn limited(us: u64) -> Evidence {
         let mut evidence = healthy();
         let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
-        stream.from_client.largest_window = 65_535;
-        spent(&mut stream.from_server, Part::ReceiveWindow, us);
+        stream.from_client.max_window = 65_535;
+        spent(&mut stream.from_server, TimeCategory::ReceiveWindow, us);
         evidence
     }
 
@@ -260,8 +264,8 @@ mod tests {
         let mut evidence = limited(2_000_000);
         let streams = &mut evidence.packets.as_mut().unwrap().worst;
         let mut other = streams[0].clone();
-        other.from_client.largest_window = streams[0].from_client.largest_window * 2;
-        other.from_server.budget.clear();
+        other.from_client.max_window = streams[0].from_client.max_window * 2;
+        other.from_server.time_breakdown.clear();
         streams.push(other.clone());
         assert_eq!(found(rule(&evidence)).len(), 1, "one of two");
         evidence.packets.as_mut().unwrap().worst.push(other);

@@ -62,8 +62,8 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use model::{
-    Effect, Evidence, Finding, Impact, ImpactUnit, Process, ProcessName, Proof, Severity, Socket,
-    Source, SubjectKind, TcpState, TimerKind,
+    Consequence, Evidence, Finding, Impact, ImpactUnit, Process, ProcessName, Proof, Severity,
+    Socket, Source, SubjectKind, TcpState, TimerKind,
 };
 
 use crate::Verdict;
@@ -121,8 +121,8 @@ fn stands_still(socket: &Socket) -> bool {
     );
     let apart_ms = socket.last_at_ms.saturating_sub(first.at_ms);
     let quiet_ms = if is_reader(socket) { tcp.last_data_recv_ms } else { tcp.last_data_sent_ms };
-    open && first.looks >= LOOKS
-        && first.looks_stalled == first.looks
+    open && first.samples >= LOOKS
+        && first.samples_stalled == first.samples
         && apart_ms >= APART_MS
         && apart_ms.max(quiet_ms.map_or(0, u64::from)) >= STILL_MS
         && (tcp.bytes_received == Some(first.bytes_received) || socket.receive_queue_bytes == 0)
@@ -185,7 +185,10 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
                 |p| format!("{} (pid {})", p.name, p.pid),
             );
             let waits = bytes_words(u64::from(sender.send_queue_bytes));
-            effects.push(Effect { cause: None, text: format!("{who} waits with {waits} to send") });
+            effects.push(Consequence {
+                cause: None,
+                text: format!("{who} waits with {waits} to send"),
+            });
         }
     }
     effects.truncate(3);
@@ -221,7 +224,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
             }),
             advice("a larger receive buffer (tcp_rmem) only puts it off"),
         ],
-        effects,
+        also_causes: effects,
     }
 }
 
@@ -270,7 +273,7 @@ fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Finding {
         )],
         checks: vec![command(evidence, &format!("ss -tnomp 'dport = :{}'", example.remote.port()))],
         remedies: vec![advice(format!("the process at {far} must read; run netwhy there"))],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -283,15 +286,15 @@ fn stalled_proof(evidence: &Evidence, group: &[&Socket], label: &str, text: Stri
     let first = group[0].first.unwrap_or_default();
     proof(Source::Sockets, label, text)
         .over(evidence, "connections stalled", group.len() as f64, "connections")
-        .over(evidence, "looks stalled", f64::from(first.looks_stalled), "looks")
-        .over(evidence, "looks", f64::from(first.looks), "looks")
+        .over(evidence, "looks stalled", f64::from(first.samples_stalled), "looks")
+        .over(evidence, "looks", f64::from(first.samples), "looks")
         .at_once("unread", f64::from(group[0].receive_queue_bytes), "bytes")
         .at_once("waiting to be sent", f64::from(group[0].send_queue_bytes), "bytes")
 }
 
 fn looks(socket: &Socket) -> String {
     let first = socket.first.unwrap_or_default();
-    format!("{} of {} looks", first.looks_stalled, first.looks)
+    format!("{} of {} looks", first.samples_stalled, first.samples)
 }
 
 fn bytes_words(bytes: u64) -> String {
@@ -314,7 +317,7 @@ fn what_it_does(process: Option<&Process>) -> Option<Proof> {
 
 #[cfg(test)]
 mod tests {
-    use model::{Earlier, Part, Stalls};
+    use model::{FirstSample, Stalls, TimeCategory};
 
     use super::*;
     use crate::fixtures::{found, healthy, lose, process, socket};
@@ -324,9 +327,9 @@ mod tests {
         reader.receive_queue_bytes = 65_000;
         let tcp = reader.tcp.as_mut().unwrap();
         tcp.rcv_wnd = Some(0);
-        reader.first = Some(Earlier {
-            looks: 3,
-            looks_stalled: 3,
+        reader.first = Some(FirstSample {
+            samples: 3,
+            samples_stalled: 3,
             receive_queue_bytes: 65_000,
             ..reader.first.unwrap()
         });
@@ -337,7 +340,7 @@ mod tests {
         let sender = socket(evidence, "198.18.0.2:40000", "198.18.0.1:8080", Some(8));
         sender.send_queue_bytes = 900_000;
         sender.timer.kind = TimerKind::Persist;
-        sender.first = Some(Earlier { looks_stalled: 3, ..sender.first.unwrap() });
+        sender.first = Some(FirstSample { samples_stalled: 3, ..sender.first.unwrap() });
         sender
     }
 
@@ -356,7 +359,7 @@ mod tests {
         let findings = found(rule(&evidence));
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.subject.processes[0].name, "python3");
-        assert_eq!(finding.effects[0].text, "curl (pid 8) waits with 878 KiB to send");
+        assert_eq!(finding.also_causes[0].text, "curl (pid 8) waits with 878 KiB to send");
     }
 
     #[test]
@@ -374,9 +377,13 @@ mod tests {
         stalled_reader(&mut evidence);
         for client in ["198.18.0.2:40000", "198.18.0.2:40001"] {
             let stream = crate::fixtures::stream(&mut evidence, client, "198.18.0.1:8080");
-            crate::fixtures::spent(&mut stream.from_client, Part::ReceiverStalled, 2_000_000);
-            stream.from_client.closed_window = Stalls { count: 1, ..Stalls::default() };
-            stream.from_client.closed_window.longest_us = 2_000_000;
+            crate::fixtures::spent(
+                &mut stream.from_client,
+                TimeCategory::ReceiverStalled,
+                2_000_000,
+            );
+            stream.from_client.zero_window_stalls = Stalls { count: 1, ..Stalls::default() };
+            stream.from_client.zero_window_stalls.longest_us = 2_000_000;
             stream.from_server.zero_windows = 1;
         }
         let findings = found(rule(&evidence));
@@ -401,7 +408,7 @@ mod tests {
         stalled_reader(&mut evidence).tcp.as_mut().unwrap().bytes_received = Some(9_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let mut evidence = host();
-        stalled_reader(&mut evidence).first.as_mut().unwrap().looks_stalled = 2;
+        stalled_reader(&mut evidence).first.as_mut().unwrap().samples_stalled = 2;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let mut evidence = host();
         stalled_sender(&mut evidence).tcp.as_mut().unwrap().bytes_acked = Some(9_000);

@@ -75,15 +75,15 @@ fn hit(way: Way<'_>) -> Option<u64> {
     }
     let often = share(sent.reordered as f64, sent.data_segments as f64) >= SEGMENTS;
     let late = sent.reordered >= SEVERAL && often;
-    let needless = sent.needless();
+    let needless = sent.spurious();
     let mistaken = needless >= SEVERAL
         && share(needless as f64, sent.data_segments as f64) >= NEEDLESS
-        && needless * 2 >= sent.repeated()
+        && needless * 2 >= sent.retransmitted()
         // Timeouts that were too early are another fault.
-        && sent.repeated_fast + sent.repeated_other > sent.repeated_timeout
+        && sent.fast_retransmissions + sent.retransmissions_kind_unknown > sent.rto_retransmissions
         // So are probes of the tail that were too early, on hosts whose CPUs are all busy: nothing
         // came late, and no acknowledgement said so.
-        && (sent.repeated_fast >= SEVERAL || sent.reordered + sent.late_originals > 0);
+        && (sent.fast_retransmissions >= SEVERAL || sent.reordered + sent.late_originals > 0);
     // What it costs is not in the packets: the sender slows down.
     (late || mistaken).then_some(0)
 }
@@ -91,7 +91,7 @@ fn hit(way: Way<'_>) -> Option<u64> {
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let late = group.sum(|sent| sent.reordered);
     let data = group.sum(|sent| sent.data_segments);
-    let needless = group.sum(|sent| sent.needless() + sent.late_originals);
+    let needless = group.sum(|sent| sent.spurious() + sent.late_originals);
     let text = format!(
         "{} of {} segments came late ({}), {} were sent again\nfor nothing",
         number(late),
@@ -136,7 +136,7 @@ mod tests {
         );
         let mut evidence = healthy();
         let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
-        (sent.repeated_fast, sent.duplicate_sacks) = (9, 8);
+        (sent.fast_retransmissions, sent.duplicate_sacks) = (9, 8);
         assert_eq!(found(rule(&evidence)).len(), 1);
     }
 
@@ -144,7 +144,7 @@ mod tests {
     fn stays_quiet_for_a_few() {
         let mut evidence = healthy();
         let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
-        (sent.reordered, sent.repeated_fast, sent.duplicate_sacks) = (2, 9, 3);
+        (sent.reordered, sent.fast_retransmissions, sent.duplicate_sacks) = (2, 9, 3);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         // Many, where there is no line.
         let mut evidence = healthy();

@@ -108,7 +108,7 @@ fn hit(socket: &Socket) -> Option<f64> {
 
 /// At how many looks the buffer was full, of how many.
 fn looks(socket: &Socket) -> (u32, u32) {
-    socket.first.map_or((0, 0), |first| (first.looks_send_full, first.looks))
+    socket.first.map_or((0, 0), |first| (first.samples_send_buffer_full, first.samples))
 }
 
 fn buffer(socket: &Socket) -> Option<u64> {
@@ -183,7 +183,7 @@ fn finding(evidence: &Evidence, group: &[&Socket]) -> Finding {
         evidence: vec![proof],
         checks: vec![command(evidence, &format!("ss -tinm dst {}", canonical(worst.remote).ip()))],
         remedies: remedies(evidence, &process, held),
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
         let mut evidence = limited(0.3);
         let looked = |evidence: &mut Evidence, full, looks| {
             let first = evidence.sockets.as_mut().unwrap().sockets[0].first.as_mut().unwrap();
-            (first.looks_send_full, first.looks) = (full, looks);
+            (first.samples_send_buffer_full, first.samples) = (full, looks);
         };
         looked(&mut evidence, 3, 7);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));

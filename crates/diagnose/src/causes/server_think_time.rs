@@ -47,7 +47,7 @@
 //! - Olshefski, Nieh: Understanding the management of client perceived response
 //!   time (SIGMETRICS 2006)
 
-use model::{Evidence, Finding, Part};
+use model::{Evidence, Finding, TimeCategory};
 
 use crate::Verdict;
 use crate::captured::{Group, Way, groups, time};
@@ -80,12 +80,12 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 }
 
 fn per_turn(service: &model::Service) -> u64 {
-    service.us(Part::ServerThink) / service.turns.max(1)
+    service.time_us(TimeCategory::ServerThink) / service.exchanges.max(1)
 }
 
 fn hit(way: Way<'_>) -> Option<u64> {
-    let thought = way.sent().us(Part::ServerThink);
-    let turns = way.stream.turns.max(1);
+    let thought = way.sent().time_us(TimeCategory::ServerThink);
+    let turns = way.stream.exchanges.max(1);
     let most = thought as f64 > MOST * way.stream.busy_us() as f64;
     let felt = way.server_sends && most && thought / turns >= FELT_US;
     (felt && !may_be_idle(way, thought / turns)).then_some(thought)
@@ -95,29 +95,29 @@ fn hit(way: Way<'_>) -> Option<u64> {
 /// other protocols have words that either end sends now and then.
 fn may_be_idle(way: Way<'_>, each_us: u64) -> bool {
     let stream = way.stream;
-    let turns = stream.turns.max(1);
+    let turns = stream.exchanges.max(1);
     let small = stream.directions().iter().all(|sent| sent.new_bytes / turns < KEEPALIVE);
     each_us >= SELDOM_US && stream.statuses.is_empty() && (small || !stream.roles_known)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let way = group.worst();
-    let turns: u64 = group.ways.iter().map(|way| way.stream.turns).sum();
+    let turns: u64 = group.ways.iter().map(|way| way.stream.exchanges).sum();
     let each = group.us / turns.max(1);
     let server = group.server;
     let mut text = format!(
         "stream {}: {} of thought in {}, while the way to the server\n\
          and back takes {}",
         way.stream.number,
-        time(way.sent().us(Part::ServerThink)),
-        count(way.stream.turns, "turn"),
+        time(way.sent().time_us(TimeCategory::ServerThink)),
+        count(way.stream.exchanges, "turn"),
         way.stream.to_server_us.map_or_else(|| "an unknown time".to_string(), time),
     );
     let slow = evidence.packets.as_ref().and_then(|packets| packets.service(server));
     for one in slow.iter().flat_map(|service| &service.slow_requests).take(REQUESTS) {
-        let each = time(one.us / one.turns.max(1));
+        let each = time(one.think_time_us / one.exchanges.max(1));
         let asked = shortened(&one.request, REQUEST);
-        text.push_str(&format!("\n{asked}: {}, {each} each", count(one.turns, "turn")));
+        text.push_str(&format!("\n{asked}: {}, {each} each", count(one.exchanges, "turn")));
     }
     let proof = group.proof(evidence, "proof", text);
     group.finding(
@@ -151,7 +151,7 @@ mod tests {
     fn thinking(us: u64) -> Evidence {
         let mut evidence = healthy();
         let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
-        spent(sent, Part::ServerThink, us);
+        spent(sent, TimeCategory::ServerThink, us);
         served(&mut evidence, 150_000);
         evidence
     }
@@ -166,8 +166,11 @@ mod tests {
     fn tells_what_was_asked_for() {
         let mut evidence = thinking(5_000_000);
         let service = &mut evidence.packets.as_mut().unwrap().services[0];
-        let slow =
-            |request: &str| SlowRequest { request: request.to_string(), turns: 10, us: 4_000_000 };
+        let slow = |request: &str| SlowRequest {
+            request: request.to_string(),
+            exchanges: 10,
+            think_time_us: 4_000_000,
+        };
         service.slow_requests =
             vec![slow("GET /report"), slow(&format!("GET /{}/end", "x".repeat(80)))];
         let finding = &found(rule(&evidence))[0];
@@ -182,7 +185,7 @@ mod tests {
         assert!(matches!(rule(&thinking(90_000)), Verdict::RuledOut(_)));
         let mut evidence = thinking(1_100_000);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-        spent(&mut stream.from_server, Part::Network, 3_000_000);
+        spent(&mut stream.from_server, TimeCategory::Network, 3_000_000);
         served(&mut evidence, 150_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
@@ -193,7 +196,7 @@ mod tests {
         let seldom = |bytes: u64, roles_known: bool| {
             let mut evidence = thinking(100_000_000);
             let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-            (stream.turns, stream.roles_known) = (10, roles_known);
+            (stream.exchanges, stream.roles_known) = (10, roles_known);
             stream.statuses.clear();
             (stream.from_client.new_bytes, stream.from_server.new_bytes) = (bytes, bytes);
             evidence

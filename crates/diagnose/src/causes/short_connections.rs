@@ -40,7 +40,7 @@
 //!
 //! - RFC 9112, section 9 (persistent connections); RFC 5681 (slow start)
 
-use model::{Evidence, Finding, Part};
+use model::{Evidence, Finding, TimeCategory};
 
 use crate::Verdict;
 use crate::captured::{Group, Way, groups, time};
@@ -65,7 +65,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         let (streams, turns) = packets
             .services
             .iter()
-            .fold((0, 0), |(streams, turns), one| (streams + one.streams, turns + one.turns));
+            .fold((0, 0), |(streams, turns), one| (streams + one.streams, turns + one.exchanges));
         format!("short connections ({} for {})", count(streams, "stream"), count(turns, "turn"))
     })
 }
@@ -74,14 +74,14 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 fn paid(way: Way<'_>) -> Option<u64> {
     let stream = way.stream;
     let handshake = stream.handshake_us?;
-    let starts = way.sent().starts;
+    let starts = way.sent().slow_starts;
     let growth = starts.first_rounds.saturating_sub(1) * stream.round_trip_us().unwrap_or(0);
     let all = handshake + growth;
-    let usual = stream.syns_repeated + stream.syn_acks_repeated == 0;
+    let usual = stream.syn_retransmissions + stream.syn_ack_retransmissions == 0;
     // Uploads grow at the client, all else at the server.
-    let grows = starts.first_rounds.cmp(&way.back().starts.first_rounds);
+    let grows = starts.first_rounds.cmp(&way.back().slow_starts.first_rounds);
     let pays = grows.is_gt() || (grows.is_eq() && way.server_sends);
-    (pays && stream.turns == 1 && usual && all >= FELT_US).then_some(all)
+    (pays && stream.exchanges == 1 && usual && all >= FELT_US).then_some(all)
 }
 
 /// Whether one client opened several, each after the one before was over.
@@ -119,7 +119,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let way = group.worst();
     let streams = group.ways.len() as u64;
     let each = group.us / streams.max(1);
-    let handshakes: u64 = group.ways.iter().map(|way| way.stream.us(Part::Connect)).sum();
+    let handshakes: u64 =
+        group.ways.iter().map(|way| way.stream.time_us(TimeCategory::Connect)).sum();
     let text = format!(
         "{} of one request each: {} for handshakes, {} while\nwhat they sent still grew, {} of \
          their time; stream {}: {} round trips",
@@ -128,7 +129,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         time(group.us.saturating_sub(handshakes)),
         percent(part(group)),
         way.stream.number,
-        number(way.sent().starts.first_rounds + 1),
+        number(way.sent().slow_starts.first_rounds + 1),
     );
     let proof = group
         .proof(evidence, "proof", text)
@@ -156,15 +157,16 @@ mod tests {
         let mut evidence = healthy();
         for number in 0..streams {
             let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
-            stream.turns = 1;
+            stream.exchanges = 1;
             stream.first_us = number * apart_us;
             stream.handshake_us = Some(20_000);
-            spent(&mut stream.from_client, Part::Connect, 20_000);
+            spent(&mut stream.from_client, TimeCategory::Connect, 20_000);
             for direction in [&mut stream.from_client, &mut stream.from_server] {
-                direction.budget.retain(|share| share.part == Part::Connect);
+                direction.time_breakdown.retain(|share| share.category == TimeCategory::Connect);
             }
-            spent(&mut stream.from_server, Part::Network, 60_000);
-            stream.from_server.starts = SlowStarts { first_rounds: 2, ..SlowStarts::default() };
+            spent(&mut stream.from_server, TimeCategory::Network, 60_000);
+            stream.from_server.slow_starts =
+                SlowStarts { first_rounds: 2, ..SlowStarts::default() };
         }
         evidence
     }
@@ -180,7 +182,10 @@ mod tests {
     fn fires_for_uploads_at_the_client() {
         let mut evidence = opened(4, 100_000);
         for stream in &mut evidence.packets.as_mut().unwrap().worst {
-            std::mem::swap(&mut stream.from_server.starts, &mut stream.from_client.starts);
+            std::mem::swap(
+                &mut stream.from_server.slow_starts,
+                &mut stream.from_client.slow_starts,
+            );
         }
         let finding = &found(rule(&evidence))[0];
         assert!((finding.impact.amount - 4.0 * 0.04).abs() < 1e-3, "{finding:?}");
@@ -193,7 +198,7 @@ mod tests {
         assert!(matches!(rule(&opened(2, 100_000)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&opened(9, 0)), Verdict::RuledOut(_)));
         let mut evidence = opened(4, 100_000);
-        evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(|stream| stream.turns = 9);
+        evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(|stream| stream.exchanges = 9);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 

@@ -90,13 +90,13 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn captured(evidence: &Evidence) -> Verdict {
     verdict(evidence, hit, finding, |packets| {
-        let seen = packets.directions().map(|way| way.starts.transfers).sum();
+        let seen = packets.directions().map(|way| way.slow_starts.transfers).sum();
         format!("slow start after idle ({} seen to grow)", count(seen, "transfer"))
     })
 }
 
 fn hit(way: Way<'_>) -> Option<u64> {
-    let starts = way.sent().starts;
+    let starts = way.sent().slow_starts;
     let cost = starts.restart_us;
     let trip = way.stream.round_trip_us()?.max(1);
     let several = starts.restarts >= SEVERAL || cost >= ROUNDS * trip;
@@ -106,8 +106,8 @@ fn hit(way: Way<'_>) -> Option<u64> {
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let way = group.worst();
-    let starts = way.sent().starts;
-    let restarts: u64 = group.ways.iter().map(|way| way.sent().starts.restarts).sum();
+    let starts = way.sent().slow_starts;
+    let restarts: u64 = group.ways.iter().map(|way| way.sent().slow_starts.restarts).sum();
     let each = group.us / restarts.max(1);
     let text = format!(
         "packet {} (stream {}): after {} of silence {} went out\nin a round trip of {}, {} \
@@ -147,7 +147,7 @@ fn restarted(transfer: &Transfer, one: &OneTransfer) -> Option<(u32, u32)> {
     let before = start.before_segments?;
     let paused = one.idle_us.is_some_and(|us| us >= PAUSE_US);
     let cost = one.theory?.slow_start_us;
-    let felt = cost >= FELT_US && share(cost as f64, one.took_us as f64) >= TIME;
+    let felt = cost >= FELT_US && share(cost as f64, one.duration_us as f64) >= TIME;
     let fell = start.window_segments < before / 2;
     (sender.slow_start_after_idle == Some(true) && paused && felt && fell)
         .then_some((before, start.window_segments))
@@ -170,7 +170,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
         return None;
     }
     let lost: u64 = all.iter().map(|one| cost(one)).fold(0, u64::saturating_add);
-    let took: u64 = all.iter().map(|one| one.took_us).fold(0, u64::saturating_add);
+    let took: u64 = all.iter().map(|one| one.duration_us).fold(0, u64::saturating_add);
     let (before, after) = restarted(transfer, worst)?;
     let up = transfer.direction == TransferDirection::Up;
     let peer = transfer.address.map(|at| at.to_string()).unwrap_or_default();
@@ -224,7 +224,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
         // At the sender: its congestion window falls in the pause.
         checks: transfer.address.iter().map(|peer| by_hand(evidence, *peer, up)).collect(),
         remedies: vec![remedy],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     })
 }
 
@@ -238,7 +238,7 @@ mod tests {
     fn restarted(restarts: u64, each_us: u64) -> Evidence {
         let mut evidence = healthy();
         let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
-        sent.starts = SlowStarts {
+        sent.slow_starts = SlowStarts {
             transfers: restarts,
             restarts,
             restart_us: restarts * each_us,
@@ -277,12 +277,12 @@ mod tests {
 
     /// Transfers of netwhy's own, after pauses: the window that each began with, of 400 before.
     fn own(windows: &[u32], idle_us: u64, on: bool) -> Evidence {
-        use model::{Probes, SendStart, TransferSender, TransferTheory};
+        use model::{Probes, SendStart, TheoreticalTime, TransferSender};
         let one = |number: usize| OneTransfer {
             number: number as u32,
             idle_us: Some(idle_us),
-            took_us: 500_000,
-            theory: Some(TransferTheory { slow_start_us: 60_000, ..TransferTheory::default() }),
+            duration_us: 500_000,
+            theory: Some(TheoreticalTime { slow_start_us: 60_000, ..TheoreticalTime::default() }),
             ..OneTransfer::default()
         };
         let starts = windows.iter().enumerate().map(|(number, window)| SendStart {

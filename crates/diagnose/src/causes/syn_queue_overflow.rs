@@ -71,7 +71,7 @@ const FEW: f64 = 0.5;
 const LEAST: u64 = 4096;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let growth = |counter: &str| evidence.growth(counter).unwrap_or(0);
+    let growth = |counter: &str| evidence.increase(counter).unwrap_or(0);
     let refused = refused(evidence);
     let full = growth("TcpExtTCPReqQFullDrop");
     let dropped = full.saturating_add(refused.map_or(0, |(_, drops)| drops));
@@ -96,7 +96,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 /// their limit, and how many.
 fn refused(evidence: &Evidence) -> Option<(&Listener, u64)> {
     let limit = limit_without_cookies(evidence)?;
-    let overflows = evidence.growth("TcpExtListenOverflows").unwrap_or(0);
+    let overflows = evidence.increase("TcpExtListenOverflows").unwrap_or(0);
     let drops = |listener: &Listener| {
         let all = listener.drops.map_or(0, model::Change::increase);
         all.saturating_sub(overflows)
@@ -131,7 +131,7 @@ fn finding(
     sent: u64,
     back: u64,
 ) -> Finding {
-    let opened = evidence.growth("TcpPassiveOpens").unwrap_or(0);
+    let opened = evidence.increase("TcpPassiveOpens").unwrap_or(0);
     let who = listener.map(|l| processes(evidence, &l.pids)).unwrap_or_default();
     let lost = dropped + (sent - back);
     let part = share(lost as f64, (lost + opened) as f64);
@@ -196,9 +196,9 @@ fn finding(
             "TcpExtTCPReqQFullDrop +{}, TCPReqQFullDoCookies +{},\n\
              SyncookiesSent +{}, SyncookiesRecv +{}",
             number(dropped),
-            number(evidence.growth("TcpExtTCPReqQFullDoCookies").unwrap_or(0)),
-            number(evidence.growth("TcpExtSyncookiesSent").unwrap_or(0)),
-            number(evidence.growth("TcpExtSyncookiesRecv").unwrap_or(0)),
+            number(evidence.increase("TcpExtTCPReqQFullDoCookies").unwrap_or(0)),
+            number(evidence.increase("TcpExtSyncookiesSent").unwrap_or(0)),
+            number(evidence.increase("TcpExtSyncookiesRecv").unwrap_or(0)),
         ),
     );
     for counter in [
@@ -208,7 +208,7 @@ fn finding(
         "TcpExtSyncookiesRecv",
         "TcpExtSyncookiesFailed",
     ] {
-        if let Some(growth) = evidence.growth(counter) {
+        if let Some(growth) = evidence.increase(counter) {
             counted = counted.over(evidence, counter, growth as f64, "packets");
         }
     }
@@ -240,7 +240,7 @@ fn finding(
             command(evidence, "ss -Htn state syn-recv | wc -l"),
         ],
         remedies: remedies(evidence, listener, few),
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 

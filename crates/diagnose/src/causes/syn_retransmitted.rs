@@ -142,13 +142,13 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
             number(syn.retrying),
             number(syn.seen),
             count(u64::from(syn.most_tries), "time"),
-            number(evidence.growth("TcpExtTCPSynRetrans").unwrap_or(0)),
+            number(evidence.increase("TcpExtTCPSynRetrans").unwrap_or(0)),
         ),
     )
     .over(evidence, "connections that repeat their SYN", syn.retrying as f64, "connections")
     .over(evidence, "connections seen in SYN_SENT", syn.seen as f64, "connections")
     .over(evidence, "most repetitions", f64::from(syn.most_tries), "SYNs");
-    if let Some(growth) = evidence.growth("TcpExtTCPSynRetrans") {
+    if let Some(growth) = evidence.increase("TcpExtTCPSynRetrans") {
         counted = counted.over(evidence, "TcpExtTCPSynRetrans", growth as f64, "packets");
     }
     let patience = {
@@ -183,7 +183,7 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
             advice(format!("the path to {remote} or the peer itself: run netwhy there")),
             patience,
         ],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 

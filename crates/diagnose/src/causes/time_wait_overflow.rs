@@ -58,7 +58,7 @@ const LIMIT: &str = "net.ipv4.tcp_max_tw_buckets";
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let waiting = waiting(evidence);
-    let lost = evidence.growth("TcpExtTCPTimeWaitOverflow").unwrap_or(0);
+    let lost = evidence.increase("TcpExtTCPTimeWaitOverflow").unwrap_or(0);
     if lost == 0 {
         let of = evidence.sysctl_number(LIMIT).map(number).unwrap_or_default();
         return Verdict::RuledOut(format!("TIME_WAIT ({} of {of})", number(waiting)));
@@ -72,7 +72,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 /// Most sockets seen in TIME_WAIT.
 fn waiting(evidence: &Evidence) -> u64 {
     let looked = evidence.sockets.as_ref().map_or(0, |sockets| {
-        sockets.looks.iter().map(|look| look.count(TcpState::TimeWait)).max().unwrap_or(0)
+        sockets.samples.iter().map(|look| look.count(TcpState::TimeWait)).max().unwrap_or(0)
     });
     let counted = evidence.sockstat.map_or(0, |stat| stat.tcp_time_wait.after);
     looked.max(counted)
@@ -81,7 +81,7 @@ fn waiting(evidence: &Evidence) -> u64 {
 fn finding(evidence: &Evidence, lost: u64, waiting: u64) -> Finding {
     let limit = evidence.sysctl_number(LIMIT);
     let kept = ["TcpExtTW", "TcpExtTWRecycled", "TcpExtTWKilled"];
-    let kept: u64 = kept.iter().filter_map(|counter| evidence.growth(counter)).sum();
+    let kept: u64 = kept.iter().filter_map(|counter| evidence.increase(counter)).sum();
     let wanted = limit.unwrap_or(0).saturating_mul(4).max(LEAST);
     Finding {
         cause: "time-wait-overflow".to_string(),
@@ -133,7 +133,7 @@ fn finding(evidence: &Evidence, lost: u64, waiting: u64) -> Finding {
             sysctl(evidence, LIMIT, &wanted.to_string(), Reach::Everything),
             advice("keep connections open and use them again: fewer are closed then"),
         ],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
         let mut evidence = healthy();
         grew(&mut evidence, "TcpExtTCPTimeWaitOverflow", 300);
         set(&mut evidence, LIMIT, "100");
-        let looks = &mut evidence.sockets.as_mut().unwrap().looks;
+        let looks = &mut evidence.sockets.as_mut().unwrap().samples;
         looks[1].by_state.insert(TcpState::TimeWait, 100);
         evidence
     }

@@ -66,14 +66,14 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 /// it can be then.
 pub(super) fn is_unscaled(way: Way<'_>) -> bool {
     let ends = way.stream.directions();
-    let seen = ends.iter().all(|end| end.segment_size.is_some() && !end.options_cut);
+    let seen = ends.iter().all(|end| end.mss.is_some() && !end.options_truncated);
     let off = ends.iter().any(|end| end.window_scale.is_none());
-    seen && off && (NEARLY..=u32::from(u16::MAX)).contains(&way.back().largest_window)
+    seen && off && (NEARLY..=u32::from(u16::MAX)).contains(&way.back().max_window)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let way = group.worst();
-    let window = u64::from(way.back().largest_window);
+    let window = u64::from(way.back().max_window);
     let [client, server] = way.stream.directions().map(|end| end.window_scale.is_some());
     let ends = [(client, way.stream.client), (server, way.stream.server)];
     let without: Vec<String> =
@@ -110,7 +110,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use model::{Part, Source};
+    use model::{Source, TimeCategory};
 
     use super::*;
     use crate::fixtures::{found, healthy, lose, spent, stream};
@@ -118,9 +118,9 @@ mod tests {
     fn limited_to(window: u32, scale: Option<u8>) -> Evidence {
         let mut evidence = healthy();
         let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
-        (stream.from_client.largest_window, stream.from_client.window_scale) = (window, scale);
+        (stream.from_client.max_window, stream.from_client.window_scale) = (window, scale);
         stream.from_server.window_scale = scale;
-        spent(&mut stream.from_server, Part::ReceiveWindow, 4_000_000);
+        spent(&mut stream.from_server, TimeCategory::ReceiveWindow, 4_000_000);
         evidence
     }
 
@@ -142,7 +142,7 @@ mod tests {
         assert!(matches!(rule(&limited_to(16_384, None)), Verdict::RuledOut(_)));
         let mut evidence = limited_to(65_535, None);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-        spent(&mut stream.from_server, Part::ReceiveWindow, 1_000);
+        spent(&mut stream.from_server, TimeCategory::ReceiveWindow, 1_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "not waited for");
     }
 

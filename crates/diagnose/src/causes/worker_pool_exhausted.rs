@@ -136,7 +136,7 @@ impl Pool<'_> {
     fn is_full_and_waited_for(&self) -> bool {
         let workers = self.workers.len() as f64;
         let waited_for = self.queue.as_ref().is_some_and(|queue| {
-            let looks = f64::from(queue.length.looks);
+            let looks = f64::from(queue.length.samples);
             share(f64::from(queue.looks_waiting), looks) >= WAITING
                 && queue.length.mean >= (WAIT_FOR_EACH * workers).max(1.0)
                 && queue.length.last > 0
@@ -148,7 +148,7 @@ impl Pool<'_> {
     /// Share of the workers' time on a CPU or waiting for one.
     fn computing(&self) -> f64 {
         let busy = self.workers.iter().map(|p| p.cpu_ms + p.run_delay_ms.unwrap_or(0.0)).sum();
-        share(busy, self.workers.iter().map(|p| p.watched_ms as f64).sum())
+        share(busy, self.workers.iter().map(|p| p.observed_ms as f64).sum())
     }
 }
 
@@ -203,7 +203,7 @@ fn queue(evidence: &Evidence, pids: &[u32]) -> Option<Queue> {
         name: l.local.to_string(),
         local: Some(l.local),
         length: l.queue,
-        looks_waiting: l.looks_waiting,
+        looks_waiting: l.samples_waiting,
         limit: l.limit,
     });
     let unix = evidence.unix_listeners.as_deref().unwrap_or_default().iter();
@@ -211,7 +211,7 @@ fn queue(evidence: &Evidence, pids: &[u32]) -> Option<Queue> {
         name: l.path.clone(),
         local: None,
         length: l.queue,
-        looks_waiting: l.looks_waiting,
+        looks_waiting: l.samples_waiting,
         limit: l.limit,
     });
     tcp.chain(unix).max_by(|a, b| a.length.mean.total_cmp(&b.length.mean))
@@ -314,7 +314,7 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
         evidence: proofs,
         checks: pool_checks(pool),
         remedies: pool_remedies(pool, cpu_bound),
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -405,7 +405,7 @@ fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
         evidence: proofs,
         checks: vec![format!("tail -n 20 {}", log.path)],
         remedies: vec![remedy],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -438,7 +438,7 @@ mod tests {
         }
         let pool = listener(&mut evidence, "127.0.0.1:9000", 511, &WORKERS);
         pool.queue = queue;
-        pool.looks_waiting = if queue.mean >= 1.0 { 95 } else { 0 };
+        pool.samples_waiting = if queue.mean >= 1.0 { 95 } else { 0 };
         evidence
     }
 
@@ -464,8 +464,8 @@ mod tests {
             pids: [vec![10], WORKERS.to_vec()].concat(),
             limit: 511,
             queue: gauge(3, 9),
-            looks_full: 0,
-            looks_waiting: 100,
+            samples_full: 0,
+            samples_waiting: 100,
         }]);
         assert!(found(rule(&evidence))[0].evidence[1].text.starts_with("/run/php/fpm.sock: 6"));
     }
@@ -501,7 +501,7 @@ mod tests {
     #[test]
     fn stays_quiet_when_the_queue_empties_or_the_workers_compute() {
         let mut evidence = pool(gauge(4, 4));
-        evidence.listeners.as_mut().unwrap()[0].looks_waiting = 70;
+        evidence.listeners.as_mut().unwrap()[0].samples_waiting = 70;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let mut evidence = pool(gauge(4, 4));
         for worker in evidence.processes.as_mut().unwrap() {

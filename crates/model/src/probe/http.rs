@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, Gap, StatusCount, Undecided};
+use crate::{Finding, MissingEvidence, StatusCount, Undecided};
 
 /// What `netwhy http --json` prints: the load, and why it was slow if it was.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct HttpReport {
     /// Causes that the evidence does not decide.
     pub undecided: Vec<Undecided>,
     /// What could not be seen.
-    pub gaps: Vec<Gap>,
+    pub missing_evidence: Vec<MissingEvidence>,
 }
 
 /// What a load of HTTP requests measured.
@@ -61,7 +61,7 @@ pub struct HttpLoad {
     pub opened: u64,
     /// Connections whose SYN had to be repeated, by server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub syns_repeated: Vec<SynsRepeated>,
+    pub syn_retransmissions: Vec<SynRetransmissions>,
     /// Answers by status.
     pub statuses: Vec<StatusCount>,
     /// What failed, by kind.
@@ -83,11 +83,11 @@ pub struct HttpLoad {
 /// Connections to one server whose SYN had to be repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SynsRepeated {
+pub struct SynRetransmissions {
     /// The server.
     pub server: SocketAddr,
     /// Connections that were tried, these among them.
-    pub tried: u64,
+    pub attempted: u64,
     /// Those that opened in the end, by how often their SYN was repeated: once, twice, … The last
     /// is for seven times and more.
     pub opened: Vec<u64>,
@@ -162,13 +162,13 @@ pub struct HttpErrors {
     /// Errors of reading, by the system's word.
     pub read: BTreeMap<String, u64>,
     /// Connections that the server closed before the answer's first byte.
-    pub closed_before_answer: u64,
+    pub closed_before_response: u64,
     /// Connections that the server closed in the middle of an answer.
-    pub closed_in_answer: u64,
+    pub closed_mid_response: u64,
     /// Requests that had no connection in time.
     pub timeout_connect: u64,
     /// Requests that had no whole answer in time.
-    pub timeout_answer: u64,
+    pub timeout_response: u64,
     /// Answers that are not HTTP, by what is wrong.
     pub malformed: BTreeMap<String, u64>,
 }
@@ -180,10 +180,10 @@ impl HttpErrors {
             .into_iter()
             .flat_map(BTreeMap::values)
             .chain([
-                &self.closed_before_answer,
-                &self.closed_in_answer,
+                &self.closed_before_response,
+                &self.closed_mid_response,
                 &self.timeout_connect,
-                &self.timeout_answer,
+                &self.timeout_response,
             ])
             .fold(0, |sum, count| sum.saturating_add(*count))
     }
@@ -196,7 +196,7 @@ pub struct HttpInterval {
     /// Its beginning, seconds since the load began.
     pub from_s: f64,
     /// How long it is, seconds.
-    pub lasted_s: f64,
+    pub duration_s: f64,
     /// Answers.
     pub requests: u64,
     /// Bytes received.

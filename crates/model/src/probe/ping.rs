@@ -40,7 +40,7 @@ pub struct Ping {
     /// Bytes of payload in each packet.
     pub payload_bytes: u32,
     /// From the first packet to the end, milliseconds.
-    pub lasted_ms: f64,
+    pub duration_ms: f64,
     /// Packets that were sent.
     pub sent: u64,
     /// Packets that the target answered within the time out, in any of the ways of `answers`.
@@ -60,7 +60,7 @@ pub struct Ping {
     /// Round trips of the answers; `None` without any.
     pub round_trip: Option<PingTimes>,
     /// Who answered what, most frequent first; bounded, those beyond are not told apart.
-    pub answers: Vec<PingAnswers>,
+    pub replies: Vec<PingReplies>,
     /// By which clock, and how far it can be trusted.
     pub clock: PingClock,
 }
@@ -88,11 +88,11 @@ pub struct PingTimes {
     /// Round trips.
     pub samples: u64,
     /// Shortest.
-    pub least_ms: f64,
+    pub min_ms: f64,
     /// Mean.
     pub mean_ms: f64,
     /// Longest.
-    pub most_ms: f64,
+    pub max_ms: f64,
     /// Half of them took no longer.
     pub p50_ms: f64,
     /// 90 % of them took no longer.
@@ -107,9 +107,9 @@ pub struct PingTimes {
 /// Answers of one kind by one host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PingAnswers {
+pub struct PingReplies {
     /// What was answered.
-    pub kind: AnswerKind,
+    pub kind: ReplyKind,
     /// Who did.
     pub from: IpAddr,
     /// How often.
@@ -135,7 +135,7 @@ pub struct PingClock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum AnswerKind {
+pub enum ReplyKind {
     /// ICMP echo reply.
     EchoReply,
     /// TCP SYN-ACK: the port is open.
@@ -168,25 +168,25 @@ pub enum AnswerKind {
     OtherError,
 }
 
-impl AnswerKind {
+impl ReplyKind {
     /// In words, as a line has them.
     pub fn words(self) -> &'static str {
         match self {
-            AnswerKind::EchoReply => "echo reply",
-            AnswerKind::SynAck => "SYN-ACK",
-            AnswerKind::Reset => "RST (port closed)",
-            AnswerKind::Datagram => "UDP answer",
-            AnswerKind::TimeExceeded => "time to live exceeded",
-            AnswerKind::NetUnreachable => "network unreachable",
-            AnswerKind::HostUnreachable => "host unreachable",
-            AnswerKind::ProtocolUnreachable => "protocol unreachable",
-            AnswerKind::PortUnreachable => "port unreachable",
-            AnswerKind::TooBig => "too large for the next link",
-            AnswerKind::Prohibited => "forbidden by a filter",
-            AnswerKind::SourceRouteFailed => "source route failed",
-            AnswerKind::Precedence => "forbidden by precedence",
-            AnswerKind::BadHeader => "header not understood",
-            AnswerKind::OtherError => "ICMP error",
+            ReplyKind::EchoReply => "echo reply",
+            ReplyKind::SynAck => "SYN-ACK",
+            ReplyKind::Reset => "RST (port closed)",
+            ReplyKind::Datagram => "UDP answer",
+            ReplyKind::TimeExceeded => "time to live exceeded",
+            ReplyKind::NetUnreachable => "network unreachable",
+            ReplyKind::HostUnreachable => "host unreachable",
+            ReplyKind::ProtocolUnreachable => "protocol unreachable",
+            ReplyKind::PortUnreachable => "port unreachable",
+            ReplyKind::TooBig => "too large for the next link",
+            ReplyKind::Prohibited => "forbidden by a filter",
+            ReplyKind::SourceRouteFailed => "source route failed",
+            ReplyKind::Precedence => "forbidden by precedence",
+            ReplyKind::BadHeader => "header not understood",
+            ReplyKind::OtherError => "ICMP error",
         }
     }
 
@@ -194,20 +194,20 @@ impl AnswerKind {
     /// expected.
     pub fn mark(self) -> Option<&'static str> {
         match self {
-            AnswerKind::NetUnreachable => Some("!N"),
-            AnswerKind::HostUnreachable => Some("!H"),
-            AnswerKind::ProtocolUnreachable => Some("!P"),
-            AnswerKind::TooBig => Some("!F"),
-            AnswerKind::Prohibited => Some("!X"),
-            AnswerKind::SourceRouteFailed => Some("!S"),
-            AnswerKind::Precedence => Some("!V"),
-            AnswerKind::BadHeader | AnswerKind::OtherError => Some("!?"),
-            AnswerKind::EchoReply
-            | AnswerKind::SynAck
-            | AnswerKind::Reset
-            | AnswerKind::Datagram
-            | AnswerKind::TimeExceeded
-            | AnswerKind::PortUnreachable => None,
+            ReplyKind::NetUnreachable => Some("!N"),
+            ReplyKind::HostUnreachable => Some("!H"),
+            ReplyKind::ProtocolUnreachable => Some("!P"),
+            ReplyKind::TooBig => Some("!F"),
+            ReplyKind::Prohibited => Some("!X"),
+            ReplyKind::SourceRouteFailed => Some("!S"),
+            ReplyKind::Precedence => Some("!V"),
+            ReplyKind::BadHeader | ReplyKind::OtherError => Some("!?"),
+            ReplyKind::EchoReply
+            | ReplyKind::SynAck
+            | ReplyKind::Reset
+            | ReplyKind::Datagram
+            | ReplyKind::TimeExceeded
+            | ReplyKind::PortUnreachable => None,
         }
     }
 
@@ -215,7 +215,7 @@ impl AnswerKind {
     pub fn is_error(self) -> bool {
         !matches!(
             self,
-            AnswerKind::EchoReply | AnswerKind::SynAck | AnswerKind::Reset | AnswerKind::Datagram
+            ReplyKind::EchoReply | ReplyKind::SynAck | ReplyKind::Reset | ReplyKind::Datagram
         )
     }
 }
@@ -230,7 +230,7 @@ pub struct UnderLoad {
     /// What was downloaded.
     pub url: String,
     /// From where: the first is where netwhy runs, unless other places were named.
-    pub places: Vec<String>,
+    pub vantage_points: Vec<String>,
     /// What was measured, one phase after the other; the first is idle.
     pub phases: Vec<LoadPhase>,
     /// What follows from it.
@@ -246,7 +246,7 @@ pub struct LoadPhase {
     /// Transfers at once.
     pub transfers: u32,
     /// How long they were measured, milliseconds.
-    pub lasted_ms: f64,
+    pub duration_ms: f64,
     /// Bytes of bodies and heads that all of them received in that time.
     pub received_bytes: u64,
     /// The same a second, with what the headers of full-size segments add on an Ethernet link: bits

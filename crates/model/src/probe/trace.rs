@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::AnswerKind;
+use crate::ReplyKind;
 
 /// What `netwhy trace --json` prints.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct Route {
     /// The port that it was sent to; `None` for ICMP.
     pub port: Option<u16>,
     /// How long it took, milliseconds.
-    pub lasted_ms: f64,
+    pub duration_ms: f64,
     /// Whether all packets were of one flow: then balancers send all of them the same way.
     pub one_flow: bool,
     /// Whether the target itself answered.
@@ -83,7 +83,7 @@ pub struct Hop {
     pub mtu: Option<u32>,
     /// Whether it answered fewer packets than a hop behind it: then it limits its answers, and the
     /// packets themselves were not lost there.
-    pub limits_answers: bool,
+    pub limits_replies: bool,
     /// What the packets looked like when they arrived here, where it differs from what was sent; one
     /// sentence each.
     pub changes: Vec<String>,
@@ -100,7 +100,7 @@ pub struct Router {
     /// Packets that it answered.
     pub answered: u64,
     /// What it answered last.
-    pub kind: AnswerKind,
+    pub kind: ReplyKind,
     /// MPLS labels that the packets had there, outermost first (RFC 4950).
     pub mpls: Vec<MplsLabel>,
 }
@@ -124,7 +124,7 @@ pub struct HopProbe {
     /// Who answered; `None` for silence.
     pub from: Option<IpAddr>,
     /// What.
-    pub kind: Option<AnswerKind>,
+    pub kind: Option<ReplyKind>,
     /// Round trip, milliseconds.
     pub ms: Option<f64>,
 }
@@ -136,13 +136,13 @@ pub struct HopTimes {
     /// Latest.
     pub last_ms: f64,
     /// Shortest.
-    pub least_ms: f64,
+    pub min_ms: f64,
     /// Mean.
     pub mean_ms: f64,
     /// Median.
     pub p50_ms: f64,
     /// Longest.
-    pub most_ms: f64,
+    pub max_ms: f64,
     /// Mean difference between a round trip and the one before; `None` for one.
     pub jitter_ms: Option<f64>,
 }

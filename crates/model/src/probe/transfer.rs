@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, Finding, Gap, Host, Socket, Undecided, Window};
+use crate::{Cost, Finding, Host, MissingEvidence, Socket, Undecided, Window};
 
 /// What `netwhy transfer --json` prints (docs/schema/transfer-v1.json).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -24,11 +24,11 @@ pub struct TransferReport {
     /// Causes found in the connections of the transfers, worst first.
     pub findings: Vec<Finding>,
     /// Causes found in all else of this host, worst first.
-    pub others: Vec<Finding>,
+    pub other_findings: Vec<Finding>,
     /// Causes that could not be decided, for want of evidence.
     pub undecided: Vec<Undecided>,
     /// What could not be seen.
-    pub gaps: Vec<Gap>,
+    pub missing_evidence: Vec<MissingEvidence>,
     /// What watching and transferring cost.
     pub cost: Cost,
 }
@@ -45,7 +45,7 @@ pub struct Transfer {
     /// Which way the data goes.
     pub direction: TransferDirection,
     /// What answers at the other end.
-    pub with: TransferPeer,
+    pub peer_kind: TransferPeer,
     /// Bytes of each transfer; `None`: as many as went through in the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
@@ -69,18 +69,18 @@ pub struct Transfer {
     pub bandwidth_bps: Option<f64>,
     /// Where that is from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bandwidth_from: Option<BandwidthFrom>,
+    pub bandwidth_source: Option<BandwidthSource>,
     /// Shortest round trip of the path, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_us: Option<u64>,
     /// Transfers that were begun.
-    pub begun: u64,
+    pub started: u64,
     /// Transfers that came to their end.
-    pub done: u64,
+    pub completed: u64,
     /// Bytes that arrived, those of unfinished transfers included.
     pub bytes: u64,
     /// From the start of the first to the end of the last, microseconds.
-    pub took_us: u64,
+    pub duration_us: u64,
     /// The transfers, oldest first; the first [`Transfer::MOST`].
     pub transfers: Vec<OneTransfer>,
     /// What went wrong, by its words, first come first.
@@ -96,17 +96,17 @@ pub struct Transfer {
 
 impl Transfer {
     /// Most transfers that are kept one by one.
-    pub const MOST: usize = 10_000;
+    pub const MAX_TRANSFERS_KEPT: usize = 10_000;
     /// Where the time of all streams went at their sender.
-    pub fn shares(&self) -> Vec<SendShare> {
-        let mut all: Vec<SendShare> = Vec::new();
-        for share in self.senders.iter().flat_map(|sender| &sender.shares) {
-            match all.iter_mut().find(|known| known.part == share.part) {
-                Some(known) => known.us = known.us.saturating_add(share.us),
+    pub fn time_breakdown(&self) -> Vec<SenderTimeShare> {
+        let mut all: Vec<SenderTimeShare> = Vec::new();
+        for share in self.senders.iter().flat_map(|sender| &sender.time_breakdown) {
+            match all.iter_mut().find(|known| known.category == share.category) {
+                Some(known) => known.time_us = known.time_us.saturating_add(share.time_us),
                 None => all.push(*share),
             }
         }
-        all.sort_by_key(|share| std::cmp::Reverse(share.us));
+        all.sort_by_key(|share| std::cmp::Reverse(share.time_us));
         all
     }
 }
@@ -139,7 +139,7 @@ pub enum TransferPeer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum BandwidthFrom {
+pub enum BandwidthSource {
     /// `--bandwidth`.
     Given,
     /// The best `tcpi_delivery_rate` that the sender's kernel told: an estimate.
@@ -171,11 +171,11 @@ pub struct OneTransfer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_us: Option<u64>,
     /// From its begin, the handshake included, to its last byte, microseconds.
-    pub took_us: u64,
+    pub duration_us: u64,
     /// Bytes.
     pub bytes: u64,
     /// Whether all of it arrived.
-    pub done: bool,
+    pub completed: bool,
     /// Congestion window with which the sender began it, segments; `None`: it was not told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_segments: Option<u32>,
@@ -184,15 +184,15 @@ pub struct OneTransfer {
     pub segment_bytes: Option<u32>,
     /// What theory says; `None`: bandwidth or round trip are unknown, or it was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub theory: Option<TransferTheory>,
+    pub theory: Option<TheoreticalTime>,
 }
 
 /// How long a transfer takes when nothing but the path and slow start hold it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TransferTheory {
+pub struct TheoreticalTime {
     /// All of it, microseconds.
-    pub us: u64,
+    pub total_us: u64,
     /// Of that: the handshake of a new connection, microseconds.
     pub connect_us: u64,
     /// Of that: the round trip from the request to its answer, microseconds.
@@ -212,21 +212,21 @@ pub struct TransferTheory {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransferError {
     /// What was tried, and what happened.
-    pub words: String,
+    pub message: String,
     /// How often.
     pub count: u64,
 }
 
 impl TransferError {
     /// Most kinds of errors that are kept.
-    pub const MOST: usize = 16;
+    pub const MAX_KINDS: usize = 16;
 
     /// Adds one to those that are known, so many times.
     pub fn add(known: &mut Vec<Self>, words: &str, times: u64) {
-        if let Some(same) = known.iter_mut().find(|same| same.words == words) {
+        if let Some(same) = known.iter_mut().find(|same| same.message == words) {
             same.count = same.count.saturating_add(times);
-        } else if known.len() < Self::MOST {
-            known.push(TransferError { words: words.to_string(), count: times });
+        } else if known.len() < Self::MAX_KINDS {
+            known.push(TransferError { message: words.to_string(), count: times });
         }
     }
 }
@@ -249,7 +249,7 @@ pub struct TransferSender {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_wmem: Option<String>,
     /// Where the time went while there was something to send; parts without any are left out.
-    pub shares: Vec<SendShare>,
+    pub time_breakdown: Vec<SenderTimeShare>,
     /// Write calls.
     pub writes: u64,
     /// Bytes that they took.
@@ -279,7 +279,7 @@ pub struct TransferSender {
 impl TransferSender {
     /// Most samples that are kept of a transfer: when there are more, every other one is dropped and
     /// the time between two is doubled.
-    pub const MOST: usize = 400;
+    pub const MAX_SAMPLES: usize = 400;
 }
 
 /// How one transfer began at its sender.
@@ -302,7 +302,7 @@ pub struct SendStart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum SendPart {
+pub enum SenderTimeCategory {
     /// The application had not got yet what it was to write next: all that was written was on its
     /// way, and both windows had room.
     Application,
@@ -322,18 +322,18 @@ pub enum SendPart {
     Tail,
 }
 
-impl SendPart {
+impl SenderTimeCategory {
     /// The words in the output.
     pub fn words(self) -> &'static str {
         match self {
-            SendPart::Application => "the application had nothing to write yet",
-            SendPart::Writing => "the application was in write()",
-            SendPart::SendBuffer => "the send buffer was full",
-            SendPart::ReceiveWindow => "the receive window was full",
-            SendPart::SlowStart => "slow start: the congestion window grew",
-            SendPart::Loss => "lost segments were repeated",
-            SendPart::Network => "the path: congestion window, line",
-            SendPart::Tail => "all was written, the rest was on its way",
+            SenderTimeCategory::Application => "the application had nothing to write yet",
+            SenderTimeCategory::Writing => "the application was in write()",
+            SenderTimeCategory::SendBuffer => "the send buffer was full",
+            SenderTimeCategory::ReceiveWindow => "the receive window was full",
+            SenderTimeCategory::SlowStart => "slow start: the congestion window grew",
+            SenderTimeCategory::Loss => "lost segments were repeated",
+            SenderTimeCategory::Network => "the path: congestion window, line",
+            SenderTimeCategory::Tail => "all was written, the rest was on its way",
         }
     }
 }
@@ -341,11 +341,11 @@ impl SendPart {
 /// Time of one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SendShare {
+pub struct SenderTimeShare {
     /// Which part.
-    pub part: SendPart,
+    pub category: SenderTimeCategory,
     /// Time, microseconds.
-    pub us: u64,
+    pub time_us: u64,
 }
 
 /// What the sender's kernel told of a connection at one moment; what it did not tell is `None`.

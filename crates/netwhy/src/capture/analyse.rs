@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Write as _;
 use std::time::Instant;
 
-use model::{Evidence, Gap, Packets, Source};
+use model::{Evidence, MissingEvidence, Packets, Source};
 use streams::Collector;
 use sys::packet_ring::Counts;
 use wire::capture::Packet;
@@ -44,7 +44,7 @@ impl Analysis {
     /// Of the packets of these interfaces. `file` is where they are written too.
     pub(super) fn new(sources: &[Interface], file: Option<String>, fewer: &'static str) -> Self {
         let names = || sources.iter().map(|source| source.ring.name().to_string());
-        let from = names().map(|name| format!("{}{name}", Packets::INTERFACE));
+        let from = names().map(|name| format!("{}{name}", Packets::INTERFACE_PREFIX));
         Analysis {
             collector: Collector::at_most(STREAMS),
             from: file.map_or_else(|| from.collect(), |file| vec![file]),
@@ -88,7 +88,7 @@ impl Analysis {
     }
 
     /// All packets came: the evidence, and what of them was not seen.
-    pub(super) fn finish(self) -> anyhow::Result<(Packets, Vec<Gap>)> {
+    pub(super) fn finish(self) -> anyhow::Result<(Packets, Vec<MissingEvidence>)> {
         if let Some(told) = self.told.as_ref().filter(|told| !told.findings.is_empty()) {
             told.tell("\n")?;
         }
@@ -98,7 +98,12 @@ impl Analysis {
         let mut gaps = Vec::new();
         let mut gap = |what: String, why: String, closes_with: Option<&str>| {
             let closes_with = closes_with.map(str::to_string);
-            gaps.push(Gap { source: Source::Packets, what, why, closes_with });
+            gaps.push(MissingEvidence {
+                source: Source::Packets,
+                what,
+                why,
+                how_to_observe: closes_with,
+            });
         };
         for (name, counts) in self.interfaces.iter().filter(|(_, counts)| counts.dropped > 0) {
             let of = counts.received;

@@ -6,7 +6,7 @@
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use model::{Evidence, Focus, Gap, Packets};
+use model::{Evidence, Focus, MissingEvidence, Packets};
 use sys::Kind;
 use sys::packet_ring::{ANY, Settings};
 
@@ -22,11 +22,11 @@ const FEWER: &str = "--interface, --port or --peer capture fewer";
 /// Packets that are captured beside the other observers.
 pub(crate) struct Beside {
     what: String,
-    running: Result<Running, Gap>,
+    running: Result<Running, MissingEvidence>,
 }
 
 struct Running {
-    thread: JoinHandle<anyhow::Result<(Packets, Vec<Gap>)>>,
+    thread: JoinHandle<anyhow::Result<(Packets, Vec<MissingEvidence>)>>,
     stop: Interrupt,
 }
 
@@ -76,11 +76,11 @@ impl Beside {
             let _ = started.send(Ok(()));
             run(sources, most, &until)
         });
-        let gap = |why: String, closes_with: Option<&str>| Gap {
+        let gap = |why: String, closes_with: Option<&str>| MissingEvidence {
             source: model::Source::Packets,
             what: what.clone(),
             why,
-            closes_with: closes_with.map(str::to_string),
+            how_to_observe: closes_with.map(str::to_string),
         };
         let running = match thread.map(|thread| (thread, hears.recv())) {
             Err(error) => Err(gap(format!("cannot start a thread for them: {error}"), None)),
@@ -109,7 +109,7 @@ impl Beside {
         self.stop();
         let captured = match self.running {
             Err(gap) => {
-                evidence.gaps.push(gap);
+                evidence.missing_evidence.push(gap);
                 return;
             }
             Ok(running) => running.thread.join(),
@@ -117,14 +117,19 @@ impl Beside {
         let why = match captured {
             Ok(Ok((packets, gaps))) => {
                 evidence.packets = Some(packets);
-                evidence.gaps.extend(gaps);
+                evidence.missing_evidence.extend(gaps);
                 return;
             }
             Ok(Err(error)) => format!("{error:#}"),
             Err(_) => "a fault of netwhy while they were analysed".to_string(),
         };
         let source = model::Source::Packets;
-        evidence.gaps.push(Gap { source, what: self.what, why, closes_with: None });
+        evidence.missing_evidence.push(MissingEvidence {
+            source,
+            what: self.what,
+            why,
+            how_to_observe: None,
+        });
     }
 }
 
@@ -147,13 +152,13 @@ fn run(
     mut sources: Vec<Source>,
     most: Option<u64>,
     stop: &Interrupt,
-) -> anyhow::Result<(Packets, Vec<Gap>)> {
+) -> anyhow::Result<(Packets, Vec<MissingEvidence>)> {
     let mut analysis = Analysis::new(&sources, None, FEWER);
     let until = Until { time: None, count: most, interrupt: stop };
     let mut gaps = Vec::new();
     let mut note = |why: String| {
         let (source, what) = (model::Source::Packets, "packets of an interface".to_string());
-        gaps.push(Gap { source, what, why, closes_with: None });
+        gaps.push(MissingEvidence { source, what, why, how_to_observe: None });
     };
     pump::run(&mut sources, &until, &mut analysis, &mut note)?;
     let (packets, more) = analysis.finish()?;

@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime};
 use anyhow::Context as _;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use model::{Evidence, Focus, Gap, HttpReport, Probes, SCHEMA_VERSION, Source};
+use model::{Evidence, Focus, HttpReport, MissingEvidence, Probes, SCHEMA_VERSION, Source};
 use probe::http::{Histograms, Live, Outcome, Ready};
 
 mod options;
@@ -73,11 +73,11 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
     let window_s = evidence.window.duration_ms as f64 / 1e3;
     evidence.cost.cpu_percent_of_one = evidence.cost.cpu_ms / 10.0 / window_s.max(1e-3);
     if evidence.packets.as_ref().is_some_and(|packets| packets.packets >= options.sample) {
-        evidence.gaps.push(Gap {
+        evidence.missing_evidence.push(MissingEvidence {
             source: Source::Packets,
             what: "packets of the rest of the load".to_string(),
             why: format!("the first {} are analysed", report::number(options.sample)),
-            closes_with: Some("--sample".to_string()),
+            how_to_observe: Some("--sample".to_string()),
         });
     }
     evidence.probes = Some(Probes { http: Some(load.clone()), ..Probes::default() });
@@ -89,7 +89,10 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
             load,
             findings: report.as_ref().map(|r| r.findings.clone()).unwrap_or_default(),
             undecided: report.as_ref().map(|r| r.undecided.clone()).unwrap_or_default(),
-            gaps: report.as_ref().map(|r| r.gaps.clone()).unwrap_or_default(),
+            missing_evidence: report
+                .as_ref()
+                .map(|r| r.missing_evidence.clone())
+                .unwrap_or_default(),
         };
         let mut text = serde_json::to_string_pretty(&told).context("cannot tell it as JSON")?;
         text.push('\n');

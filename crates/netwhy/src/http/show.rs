@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use model::{HttpErrors, HttpLoad, Latency, SynsRepeated};
+use model::{HttpErrors, HttpLoad, Latency, SynRetransmissions};
 use report::{Style, bytes, duration, number, percent, wrap};
 
 /// Columns of the longest bar.
@@ -44,7 +44,7 @@ pub(super) fn text(load: &HttpLoad, latency: &Histogram<u64>, style: Style) -> S
         line("", &omission(load, intended));
     }
     phases(load, &mut line);
-    for one in &load.syns_repeated {
+    for one in &load.syn_retransmissions {
         line("SYNs", &repeated(one));
     }
     let client = &load.client;
@@ -164,10 +164,10 @@ fn errors(errors: &HttpErrors) -> String {
         all.extend(kinds.iter().map(|(kind, n)| format!("{} {words}: {kind}", number(*n))));
     }
     for (words, n) in [
-        ("closed before the answer", errors.closed_before_answer),
-        ("closed in the middle of the answer", errors.closed_in_answer),
+        ("closed before the answer", errors.closed_before_response),
+        ("closed in the middle of the answer", errors.closed_mid_response),
         ("timeout: no connection", errors.timeout_connect),
-        ("timeout: no whole answer", errors.timeout_answer),
+        ("timeout: no whole answer", errors.timeout_response),
     ] {
         if n > 0 {
             all.push(format!("{} {words}", number(n)));
@@ -205,7 +205,7 @@ fn phases(load: &HttpLoad, line: &mut impl FnMut(&str, &str)) {
 }
 
 /// Connections that opened late: `463 of 110,811 connections opened late: 460 repeated their SYN once`.
-fn repeated(one: &SynsRepeated) -> String {
+fn repeated(one: &SynRetransmissions) -> String {
     let opened: Vec<String> = one
         .opened
         .iter()
@@ -227,7 +227,7 @@ fn repeated(one: &SynsRepeated) -> String {
     }
     format!(
         "of {} connections to {} these repeated their SYN: {}{given_up}; {} waited in all",
-        number(one.tried),
+        number(one.attempted),
         one.server,
         if opened.is_empty() { "none that opened".to_string() } else { opened.join(", ") },
         us(one.waited_us)
@@ -289,8 +289,8 @@ fn course(load: &HttpLoad, lines: &mut Vec<String>) {
     let whole: Vec<f64> = load
         .over_time
         .iter()
-        .filter(|one| one.lasted_s > 0.2)
-        .map(|one| one.requests as f64 / one.lasted_s)
+        .filter(|one| one.duration_s > 0.2)
+        .map(|one| one.requests as f64 / one.duration_s)
         .collect();
     if whole.len() < 3 || load.requests == 0 {
         return;

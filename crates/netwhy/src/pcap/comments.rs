@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::Part;
+use model::TimeCategory;
 use streams::depth::recorder::Step;
 use streams::{Kind, Nanos, Reason, Stall};
 use wire::packet::tcp::Flags;
@@ -73,17 +73,17 @@ pub(super) fn of_step(step: &Step) -> Vec<String> {
 }
 
 /// What was waited for, where that says more than the packets do.
-fn waited_for(part: Part) -> Option<&'static str> {
+fn waited_for(part: TimeCategory) -> Option<&'static str> {
     match part {
-        Part::ServerThink => Some("of thought before the answer"),
-        Part::ClientIdle => Some("in which the client asked for nothing"),
-        Part::Loss => Some("lost by that"),
-        Part::SynWait => Some("without an answer"),
-        Part::ReceiverStalled => Some("of a closed window"),
-        Part::ReceiveWindow => Some("in which the receive window was full"),
-        Part::Application => Some("in which the sender had nothing to send"),
-        Part::Unexplained => Some("that nothing explains"),
-        Part::Connect | Part::DelayedAck | Part::Network => None,
+        TimeCategory::ServerThink => Some("of thought before the answer"),
+        TimeCategory::ClientIdle => Some("in which the client asked for nothing"),
+        TimeCategory::Loss => Some("lost by that"),
+        TimeCategory::SynWait => Some("without an answer"),
+        TimeCategory::ReceiverStalled => Some("of a closed window"),
+        TimeCategory::ReceiveWindow => Some("in which the receive window was full"),
+        TimeCategory::Application => Some("in which the sender had nothing to send"),
+        TimeCategory::Unexplained => Some("that nothing explains"),
+        TimeCategory::Connect | TimeCategory::DelayedAck | TimeCategory::Network => None,
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn of(recorded: Recorded, stream: &CapturedStream) -> StreamDepth {
     let Recorded { phases, slowest, packets, steps, curve, first } = recorded;
     StreamDepth {
         phases,
-        slowest_turns: slowest,
+        slowest_exchanges: slowest,
         packets,
         ladder: steps.iter().map(|step| packet(step, stream, first)).collect(),
         curve,

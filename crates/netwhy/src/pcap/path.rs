@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use std::path::Path as FilePath;
 
 use model::{
-    Evidence, Figure, Finding, Gap, Path, PathCapture, PathService, Proof, Report, Source,
+    Evidence, Figure, Finding, MissingEvidence, Path, PathCapture, PathService, Proof, Report,
+    Source,
 };
 use streams::path::{Glimpse, Merge, Survey};
 use streams::{Collector, Nanos};
@@ -114,7 +115,7 @@ fn first(file: &FilePath, interrupt: &Interrupt) -> anyhow::Result<First> {
     let report = diagnose::diagnose(&evidence);
     let packets = evidence.packets.unwrap_or_default();
     let capture = PathCapture {
-        from: name,
+        file: name,
         packets: packets.packets,
         streams: packets.streams,
         first_unix_us: packets.first_unix_us,
@@ -126,12 +127,12 @@ fn first(file: &FilePath, interrupt: &Interrupt) -> anyhow::Result<First> {
 fn nothing_in_common(surveys: &[Survey; 2], captures: &[PathCapture; 2]) -> String {
     let mut text = format!(
         "cannot compare {} and {}: no TCP stream is in both",
-        captures[0].from, captures[1].from
+        captures[0].file, captures[1].file
     );
     for ((survey, capture), place) in surveys.iter().zip(captures).zip(PLACES) {
         let streams = report::number(survey.streams());
         let s = if survey.streams() == 1 { "" } else { "s" };
-        text.push_str(&format!("\n  {place}: {streams} stream{s} in {}", capture.from));
+        text.push_str(&format!("\n  {place}: {streams} stream{s} in {}", capture.file));
         if let Some([client, server]) = survey.example() {
             text.push_str(&format!(", such as {client} > {server}"));
         }
@@ -184,7 +185,7 @@ impl Side {
 
 /// Two reports as one.
 fn both(client: Report, server: Report, path: Path, interrupted: bool) -> Report {
-    let names = path.captures.each_ref().map(|capture| capture.from.clone());
+    let names = path.captures.each_ref().map(|capture| capture.file.clone());
     // Addresses may have been rewritten: those of the server's capture as the client's has them.
     let mut same: HashMap<SocketAddr, SocketAddr> = HashMap::new();
     for PathService { servers: [here, there], .. } in &path.services {
@@ -243,8 +244,8 @@ fn both(client: Report, server: Report, path: Path, interrupted: bool) -> Report
         other && !named(&ruled.cause)
     });
     report.undecided.retain(|undecided| !named(&undecided.cause));
-    report.gaps.extend(server.gaps);
-    report.gaps.extend(gaps(&path));
+    report.missing_evidence.extend(server.missing_evidence);
+    report.missing_evidence.extend(gaps(&path));
     report.window.interrupted = interrupted;
     diagnose::with_path(&mut report, path);
     report
@@ -294,10 +295,15 @@ fn where_lost(service: &PathService) -> Vec<Proof> {
 }
 
 /// What two captures did not show.
-fn gaps(path: &Path) -> Vec<Gap> {
+fn gaps(path: &Path) -> Vec<MissingEvidence> {
     let mut gaps = Vec::new();
     let mut gap = |what: String, why: &str| {
-        gaps.push(Gap { source: Source::Packets, what, why: why.to_string(), closes_with: None });
+        gaps.push(MissingEvidence {
+            source: Source::Packets,
+            what,
+            why: why.to_string(),
+            how_to_observe: None,
+        });
     };
     let segments = |count: u64| {
         format!("{} segment{}", report::number(count), if count == 1 { "" } else { "s" })
@@ -305,12 +311,12 @@ fn gaps(path: &Path) -> Vec<Gap> {
     for (way, from, to) in [(&path.to_server, 0, 1), (&path.to_client, 1, 0)] {
         if way.not_captured_arriving > 0 {
             let what = segments(way.not_captured_arriving);
-            let what = format!("{what} arriving in {}", path.captures[to].from);
+            let what = format!("{what} arriving in {}", path.captures[to].file);
             gap(what, "they were acknowledged: the capture missed them, or they took another way");
         }
         if way.not_captured_leaving > 0 {
             let what = segments(way.not_captured_leaving);
-            let what = format!("{what} leaving in {}", path.captures[from].from);
+            let what = format!("{what} leaving in {}", path.captures[from].file);
             gap(what, "they arrived: the capture missed them, or they took another way");
         }
     }
@@ -326,8 +332,8 @@ fn gaps(path: &Path) -> Vec<Gap> {
     for (place, capture) in path.captures.iter().enumerate() {
         let more = capture.streams.saturating_sub(path.streams_in_both);
         if more > 0 {
-            let what = format!("{} streams of {}", report::number(more), capture.from);
-            gap(what, &format!("they are not in {}", path.captures[1 - place].from));
+            let what = format!("{} streams of {}", report::number(more), capture.file);
+            gap(what, &format!("they are not in {}", path.captures[1 - place].file));
         }
     }
     gaps

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use model::{CapturedStream, Evidence, Gap, Packets, SCHEMA_VERSION, Source, Window};
+use model::{CapturedStream, Evidence, MissingEvidence, Packets, SCHEMA_VERSION, Source, Window};
 use streams::{Collected, Collector, Seen};
 use sys::capture::{Capture, End};
 use wire::capture::Packet;
@@ -29,7 +29,7 @@ pub(super) struct Read {
     annotated: Option<Annotated>,
     bar: ProgressBar,
     lost: u64,
-    gaps: Vec<Gap>,
+    gaps: Vec<MissingEvidence>,
     pub(super) interrupt: Interrupt,
     names: Vec<String>,
     filter: Option<String>,
@@ -221,7 +221,12 @@ impl Read {
 
     /// Something that could not be seen.
     pub(super) fn gap(&mut self, what: String, why: String) {
-        self.gaps.push(Gap { source: Source::Packets, what, why, closes_with: None });
+        self.gaps.push(MissingEvidence {
+            source: Source::Packets,
+            what,
+            why,
+            how_to_observe: None,
+        });
     }
 
     /// Packets so far.
@@ -281,11 +286,11 @@ fn selects(collector: &mut Collector, packet: &Packet<'_>, seen: Option<&Seen>) 
 }
 
 /// What the packets of its streams lack.
-fn not_captured(packets: &Packets) -> impl Iterator<Item = Gap> {
+fn not_captured(packets: &Packets) -> impl Iterator<Item = MissingEvidence> {
     let count = |lacks: fn(&CapturedStream) -> bool| {
         packets.worst.iter().filter(|stream| lacks(stream)).count() as u64
     };
-    let cut = count(|stream| stream.directions().iter().any(|sent| sent.options_cut));
+    let cut = count(|stream| stream.directions().iter().any(|sent| sent.options_truncated));
     let half = count(|stream| {
         let [client, server] = stream.directions();
         (client.packets == 0 && server.data_segments > 0)
@@ -305,15 +310,17 @@ fn not_captured(packets: &Packets) -> impl Iterator<Item = Gap> {
             Some("a place that both directions pass, best an end of the path"),
         ),
     ];
-    gaps.into_iter().filter(|(streams, ..)| *streams > 0).map(|(streams, what, why, closes)| Gap {
-        source: Source::Packets,
-        what: format!(
-            "{what} of {} stream{}",
-            report::number(streams),
-            if streams == 1 { "" } else { "s" }
-        ),
-        why: why.to_string(),
-        closes_with: closes.map(str::to_string),
+    gaps.into_iter().filter(|(streams, ..)| *streams > 0).map(|(streams, what, why, closes)| {
+        MissingEvidence {
+            source: Source::Packets,
+            what: format!(
+                "{what} of {} stream{}",
+                report::number(streams),
+                if streams == 1 { "" } else { "s" }
+            ),
+            why: why.to_string(),
+            how_to_observe: closes.map(str::to_string),
+        }
     })
 }
 
@@ -322,7 +329,11 @@ pub(super) fn open(file: &Path) -> anyhow::Result<Capture> {
     Ok(Capture::open(file).map_err(|error| Failure::Observe(error.to_string()))?)
 }
 
-pub(crate) fn evidence(packets: Packets, mut gaps: Vec<Gap>, interrupted: bool) -> Evidence {
+pub(crate) fn evidence(
+    packets: Packets,
+    mut gaps: Vec<MissingEvidence>,
+    interrupted: bool,
+) -> Evidence {
     gaps.extend(not_captured(&packets));
     Evidence {
         schema_version: SCHEMA_VERSION,
@@ -332,7 +343,7 @@ pub(crate) fn evidence(packets: Packets, mut gaps: Vec<Gap>, interrupted: bool) 
             duration_ms: packets.span_us / 1_000,
             interrupted,
         },
-        gaps,
+        missing_evidence: gaps,
         packets: Some(packets),
         ..Evidence::default()
     }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use model::{CapturedEvent, CapturedStream, CapturedTurn};
+use model::{CapturedEvent, CapturedExchange, CapturedStream};
 use report::rows::{Cell, Column, TABLES};
 
 use super::options::{PcapOptions, TableName};
@@ -30,7 +30,7 @@ struct Table<Row> {
 /// The three tables.
 pub(super) struct Rows {
     streams: Table<CapturedStream>,
-    turns: Table<CapturedTurn>,
+    turns: Table<CapturedExchange>,
     events: Table<CapturedEvent>,
     /// The first packet of the capture, microseconds since 1970.
     began_us: i64,
@@ -47,7 +47,7 @@ impl Rows {
     pub(super) fn create(options: &PcapOptions) -> anyhow::Result<Option<Self>> {
         let mut rows = Rows {
             streams: Table::new(report::rows::streams()),
-            turns: Table::new(report::rows::turns()),
+            turns: Table::new(report::rows::exchanges()),
             events: Table::new(report::rows::events()),
             began_us: 0,
         };
@@ -116,7 +116,7 @@ impl Rows {
         self.streams.add(stream, self.began_us)
     }
 
-    pub(super) fn turn(&mut self, turn: &CapturedTurn) -> anyhow::Result<()> {
+    pub(super) fn turn(&mut self, turn: &CapturedExchange) -> anyhow::Result<()> {
         self.turns.add(turn, self.began_us)
     }
 

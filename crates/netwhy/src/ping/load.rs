@@ -62,7 +62,7 @@ pub(super) fn run(options: &PingOptions, interrupt: &Interrupt) -> anyhow::Resul
     let mut measured = UnderLoad {
         target: target.to_string(),
         url: url.to_string(),
-        places: places.iter().map(Place::to_string).collect(),
+        vantage_points: places.iter().map(Place::to_string).collect(),
         ..UnderLoad::default()
     };
     let counts = if many > 1 { vec![1, many] } else { vec![1] };
@@ -170,7 +170,7 @@ impl Phase<'_> {
             let Some(output) = ping.output(most, interrupt)? else { return Ok(None) };
             let report: PingReport = serde_json::from_slice(&output)?;
             let ping = report.pings.into_iter().next().unwrap_or_default();
-            phase.lasted_ms = phase.lasted_ms.max(ping.lasted_ms);
+            phase.duration_ms = phase.duration_ms.max(ping.duration_ms);
             phase.lost.push(lost(&ping));
             phase.pings.push(ping.round_trip);
         }
@@ -228,8 +228,11 @@ fn text(measured: &UnderLoad, findings: &[Finding]) -> String {
     let verdict = &measured.verdict;
     let rate = verdict.wire_bits_per_s.map(rate).unwrap_or_default();
     let names = |all: &[usize]| {
-        let names: Vec<&str> =
-            all.iter().filter_map(|at| measured.places.get(*at)).map(String::as_str).collect();
+        let names: Vec<&str> = all
+            .iter()
+            .filter_map(|at| measured.vantage_points.get(*at))
+            .map(String::as_str)
+            .collect();
         names.join(", ")
     };
     let (behind, before) = (names(&verdict.behind), names(&verdict.before));
@@ -258,8 +261,8 @@ fn text(measured: &UnderLoad, findings: &[Finding]) -> String {
         say(reason, "  ", "  ");
     }
     let _ = writeln!(text, "\nround trip to {}, p50 in ms, from", measured.target);
-    let letters: Vec<char> = ('A'..='Z').take(measured.places.len()).collect();
-    for (letter, place) in letters.iter().zip(&measured.places) {
+    let letters: Vec<char> = ('A'..='Z').take(measured.vantage_points.len()).collect();
+    for (letter, place) in letters.iter().zip(&measured.vantage_points) {
         let _ = writeln!(text, "  {letter} {place}");
     }
     let _ = write!(text, "{:<FIRST$}", "");
@@ -333,7 +336,7 @@ mod tests {
         let mut measured = UnderLoad {
             target: "a-host-with-a-long-name.example.org".to_string(),
             url: "http://a-host-with-a-long-name.example.org/a/long/path/to/a/file".to_string(),
-            places: (0..6).map(|n| format!("ssh:place-{n}")).collect(),
+            vantage_points: (0..6).map(|n| format!("ssh:place-{n}")).collect(),
             phases: vec![phase(None, 0), phase(Some(0), 1), phase(Some(5), 64)],
             ..UnderLoad::default()
         };

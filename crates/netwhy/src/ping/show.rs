@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use model::{AnswerKind, Ping, PingMethod};
+use model::{Ping, PingMethod, ReplyKind};
 use probe::ping::{Asked, Event, What};
 use report::{number, percent, wrap};
 
@@ -49,8 +49,8 @@ impl Lines {
                     None => from.to_string(),
                 };
                 let what = match (kind, bytes) {
-                    (AnswerKind::EchoReply, Some(bytes)) => format!("{bytes} B"),
-                    (AnswerKind::Datagram, Some(bytes)) => format!("UDP, {bytes} B"),
+                    (ReplyKind::EchoReply, Some(bytes)) => format!("{bytes} B"),
+                    (ReplyKind::Datagram, Some(bytes)) => format!("UDP, {bytes} B"),
                     (kind, _) => kind.words().to_string(),
                 };
                 let mut line = format!("{name}{what} from {whose}: seq {number}");
@@ -128,9 +128,9 @@ pub(super) fn summary(ping: &Ping) -> String {
         let ms = milliseconds;
         line(format!(
             "  round trip min {}, avg {}, max {}",
-            ms(times.least_ms),
+            ms(times.min_ms),
             ms(times.mean_ms),
-            ms(times.most_ms)
+            ms(times.max_ms)
         ));
         let mut spread = format!(
             "             p50 {}, p90 {}, p99 {}",
@@ -144,8 +144,8 @@ pub(super) fn summary(ping: &Ping) -> String {
         line(spread);
     }
     // One way to answer needs no words, where it is the usual one.
-    let usual = |kind: AnswerKind| kind == AnswerKind::EchoReply;
-    for answers in ping.answers.iter().filter(|answers| !usual(answers.kind)).take(8) {
+    let usual = |kind: ReplyKind| kind == ReplyKind::EchoReply;
+    for answers in ping.replies.iter().filter(|answers| !usual(answers.kind)).take(8) {
         let (count, kind) = (number(answers.count), answers.kind.words());
         let words = format!("answers: {count} × {kind} from {}", answers.from);
         wrap(&words, "  ", "    ", WIDTH).into_iter().for_each(&mut line);
@@ -183,7 +183,7 @@ fn method(method: PingMethod) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use model::{PingAnswers, PingClock, PingTimes};
+    use model::{PingClock, PingReplies, PingTimes};
 
     use super::*;
 
@@ -193,7 +193,7 @@ mod tests {
         let name = "198.18.0.1".to_string();
         let lines = Lines::new(&[Asked { name, to, how: probe::ping::How::Icmp, size: 56 }]);
         let what = What::Answer {
-            kind: AnswerKind::EchoReply,
+            kind: ReplyKind::EchoReply,
             from: to.ip(),
             hops: Some(64),
             bytes: Some(64),
@@ -219,16 +219,16 @@ mod tests {
             duplicates: 10,
             round_trip: Some(PingTimes {
                 samples: 999_000,
-                least_ms: 0.1,
+                min_ms: 0.1,
                 mean_ms: 1000.0,
-                most_ms: 9999.9,
+                max_ms: 9999.9,
                 p50_ms: 500.0,
                 p90_ms: 9999.9,
                 p99_ms: 9999.9,
                 jitter_ms: Some(1000.0),
             }),
-            answers: vec![PingAnswers {
-                kind: AnswerKind::TimeExceeded,
+            replies: vec![PingReplies {
+                kind: ReplyKind::TimeExceeded,
                 from: address,
                 count: 1000,
             }],

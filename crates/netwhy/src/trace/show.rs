@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use model::{AnswerKind, Hop, HopProbe, Route, TraceMethod};
+use model::{Hop, HopProbe, ReplyKind, Route, TraceMethod};
 use report::{number, percent, wrap};
 
 use crate::ping::milliseconds;
@@ -75,7 +75,7 @@ fn hop_lines(hop: &Hop, text: &mut String) {
         let mut times = String::new();
         for probe in probes {
             let ms = probe.ms.map(milliseconds).unwrap_or_default();
-            let mark = probe.kind.and_then(AnswerKind::mark);
+            let mark = probe.kind.and_then(ReplyKind::mark);
             let _ = write!(times, "  {ms}{}", mark.map(|m| format!(" {m}")).unwrap_or_default());
         }
         if index == last {
@@ -121,7 +121,7 @@ fn end(route: &Route, text: &mut String) {
     let limited: Vec<String> = route
         .hops
         .iter()
-        .filter(|hop| hop.limits_answers)
+        .filter(|hop| hop.limits_replies)
         .map(|hop| hop.distance.to_string())
         .collect();
     if !limited.is_empty() {
@@ -157,7 +157,7 @@ fn end(route: &Route, text: &mut String) {
     if let Some(hop) = route.hops.last().filter(|hop| hop.answered < hop.finished) {
         let share = |hop: &Hop| 1.0 - hop.answered as f64 / hop.finished.max(1) as f64;
         let lost = percent(share(hop));
-        let limits = hop.routers.iter().any(|router| router.kind == AnswerKind::PortUnreachable);
+        let limits = hop.routers.iter().any(|router| router.kind == ReplyKind::PortUnreachable);
         if limits {
             // Most hosts send a few a second of these.
             let words = format!(
@@ -211,11 +211,11 @@ pub(super) fn table(route: &Route) -> String {
             text,
             "{:>3}  {who:<NAME$} {:>5} {:>5}",
             hop.distance,
-            if hop.limits_answers { "(lim)".to_string() } else { lost },
+            if hop.limits_replies { "(lim)".to_string() } else { lost },
             number(hop.sent)
         );
         if let Some(times) = hop.round_trip {
-            for ms in [times.last_ms, times.mean_ms, times.least_ms, times.most_ms] {
+            for ms in [times.last_ms, times.mean_ms, times.min_ms, times.max_ms] {
                 let _ = write!(text, " {:>6}", short(ms));
             }
             let _ = write!(text, " {:>6}", times.jitter_ms.map(short).unwrap_or_default());
@@ -244,7 +244,7 @@ mod tests {
 
     fn hop(distance: u8, answered: u64, finished: u64) -> Hop {
         let from: IpAddr = "2001:db8:ffff:ffff:ffff:ffff:ffff:1".parse().unwrap();
-        let kind = AnswerKind::TimeExceeded;
+        let kind = ReplyKind::TimeExceeded;
         let probe = HopProbe { from: Some(from), kind: Some(kind), ms: Some(1234.5) };
         let silent = HopProbe { from: None, kind: None, ms: None };
         Hop {
@@ -260,7 +260,7 @@ mod tests {
                 mpls: Vec::new(),
             }],
             probes: vec![probe, probe, silent],
-            round_trip: Some(HopTimes { most_ms: 1234.5, ..HopTimes::default() }),
+            round_trip: Some(HopTimes { max_ms: 1234.5, ..HopTimes::default() }),
             mtu: Some(1500),
             changes: vec!["NAT: its destination 198.18.0.1 was changed to 198.18.0.9".to_string()],
             ..Hop::default()
@@ -274,7 +274,7 @@ mod tests {
             hops: vec![hop(1, 3, 3), hop(2, 1, 3), hop(3, 2, 3)],
             ..Route::default()
         };
-        all.hops[1].limits_answers = true;
+        all.hops[1].limits_replies = true;
         for reached in [true, false] {
             all.reached = reached;
             for text in [route(&all), table(&all)] {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use model::{
-    Evidence, Finding, Gap, Remedy, RemedyChange, SendPart, Socket, SocketTable, Source, Subject,
-    Transfer, TransferDirection, TransferSender, Undecided,
+    Evidence, Finding, MissingEvidence, Remedy, RemedyChange, SenderTimeCategory, Socket,
+    SocketTable, Source, Subject, Transfer, TransferDirection, TransferSender, Undecided,
 };
 
 /// Causes of which a transfer's own connections tell. Others are named too; these are said to be
@@ -31,7 +31,7 @@ pub(super) struct Judged {
     /// About all else of this host.
     pub(super) others: Vec<Finding>,
     pub(super) undecided: Vec<Undecided>,
-    pub(super) gaps: Vec<Gap>,
+    pub(super) gaps: Vec<MissingEvidence>,
 }
 
 pub(super) fn judge(evidence: &Evidence, transfer: &Transfer) -> Judged {
@@ -54,10 +54,10 @@ pub(super) fn judge(evidence: &Evidence, transfer: &Transfer) -> Judged {
         undecided.push(Undecided {
             cause: BY_SENDER.to_string(),
             needs: "the sender's side of the transfers".to_string(),
-            closes_with: Some("netwhy transfer serve at the other end".to_string()),
+            how_to_observe: Some("netwhy transfer serve at the other end".to_string()),
         });
     }
-    let mut gaps = report.gaps;
+    let mut gaps = report.missing_evidence;
     gaps.retain(|gap| gap.source == Source::Packets);
     Judged { findings, others, undecided, gaps }
 }
@@ -80,10 +80,11 @@ fn of_sender(evidence: &Evidence, transfer: &Transfer) -> Evidence {
 /// sent while the writer waits; a transfer's writer knows better how long it waited.
 fn socket(sender: &TransferSender) -> Option<Socket> {
     let mut socket = sender.socket.as_deref()?.clone();
-    let full = sender.shares.iter().find(|share| share.part == SendPart::SendBuffer);
+    let full =
+        sender.time_breakdown.iter().find(|share| share.category == SenderTimeCategory::SendBuffer);
     if let (Some(full), Some(tcp), 1) = (full, &mut socket.tcp, sender.connections) {
         let before = socket.first.map_or(0, |first| first.sndbuf_limited_us);
-        let seen = before.saturating_add(full.us);
+        let seen = before.saturating_add(full.time_us);
         tcp.sndbuf_limited_us = tcp.sndbuf_limited_us.map(|told| told.max(seen));
     }
     Some(socket)
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_full_send_buffer_is_named_by_the_writer_that_waited() {
-        use model::{Earlier, SendShare, TcpInfo, TcpState, Timer};
+        use model::{FirstSample, SenderTimeShare, TcpInfo, TcpState, Timer};
         let socket = Socket {
             local: "198.18.0.2:7717".parse().unwrap(),
             remote: "198.18.0.1:4000".parse().unwrap(),
@@ -163,12 +164,15 @@ mod tests {
             })),
             congestion: None,
             last_at_ms: 4_000,
-            first: Some(Earlier::default()),
+            first: Some(FirstSample::default()),
         };
-        let sender = |us| TransferSender {
+        let sender = |time_us| TransferSender {
             connections: 1,
             socket: Some(Box::new(socket.clone())),
-            shares: vec![SendShare { part: SendPart::SendBuffer, us }],
+            time_breakdown: vec![SenderTimeShare {
+                category: SenderTimeCategory::SendBuffer,
+                time_us,
+            }],
             ..TransferSender::default()
         };
         let judged = |us, direction| {

@@ -57,9 +57,9 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
         window: evidence.window,
         transfer,
         findings: judged.findings,
-        others: judged.others,
+        other_findings: judged.others,
         undecided: judged.undecided,
-        gaps: judged.gaps,
+        missing_evidence: judged.gaps,
         cost: evidence.cost,
     };
     let text = if options.report.json {
@@ -83,7 +83,7 @@ fn start(plan: &Options) -> anyhow::Result<Probing<Transfer>> {
 }
 
 fn code(options: &TransferOptions, report: &TransferReport) -> u8 {
-    let Transfer { done, bytes, interrupted, .. } = report.transfer;
+    let Transfer { completed: done, bytes, interrupted, .. } = report.transfer;
     if done == 0 && bytes == 0 && !interrupted {
         return Failure::OBSERVE;
     }

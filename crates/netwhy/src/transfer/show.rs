@@ -1,8 +1,8 @@
 //! The transfers as text: what held them first, then each beside theory, then the sender's side.
 
 use model::{
-    BandwidthFrom, OneTransfer, SendPart, Source, Transfer, TransferDirection, TransferPeer,
-    TransferReport, Undecided,
+    BandwidthSource, OneTransfer, SenderTimeCategory, Source, Transfer, TransferDirection,
+    TransferPeer, TransferReport, Undecided,
 };
 use report::{Style, bytes, number, percent, wrap};
 
@@ -65,10 +65,10 @@ fn headline(transfer: &Transfer) -> String {
     {
         text.push_str(&format!(" ({address})"));
     }
-    let done = if transfer.done == transfer.begun {
-        count(transfer.done, "transfer")
+    let done = if transfer.completed == transfer.started {
+        count(transfer.completed, "transfer")
     } else {
-        format!("{} of {} done", number(transfer.done), count(transfer.begun, "transfer"))
+        format!("{} of {} done", number(transfer.completed), count(transfer.started, "transfer"))
     };
     text.push_str(&format!(": {done}"));
     if let Some(size) = transfer.size_bytes {
@@ -79,9 +79,9 @@ fn headline(transfer: &Transfer) -> String {
     if let Some(interval) = transfer.interval_ms {
         text.push_str(&format!(", one every {}", time(interval * 1000)));
     }
-    if transfer.took_us > 0 && transfer.interval_ms.is_none() {
-        let speed = transfer.bytes as f64 * 8e6 / transfer.took_us as f64;
-        text.push_str(&format!(" in {}, {}", time(transfer.took_us), rate(speed)));
+    if transfer.duration_us > 0 && transfer.interval_ms.is_none() {
+        let speed = transfer.bytes as f64 * 8e6 / transfer.duration_us as f64;
+        text.push_str(&format!(" in {}, {}", time(transfer.duration_us), rate(speed)));
     }
     let opened = transfer.transfers.iter().filter(|one| one.connect_us.is_some()).count();
     if transfer.transfers.len() > 1 && transfer.streams == 1 {
@@ -120,7 +120,7 @@ fn verdict(out: &mut Out, report: &TransferReport) {
         return;
     }
     let transfer = &report.transfer;
-    if transfer.done == 0 {
+    if transfer.completed == 0 {
         return;
     }
     let undecided = !report.undecided.is_empty();
@@ -140,7 +140,7 @@ fn errors(out: &mut Out, transfer: &Transfer) {
     for error in &transfer.errors {
         let times =
             if error.count > 1 { format!(" ({} times)", error.count) } else { String::new() };
-        out.wrapped(&format!("failed: {}{times}", harmless(&error.words)), "  ");
+        out.wrapped(&format!("failed: {}{times}", harmless(&error.message)), "  ");
     }
     out.line("");
 }
@@ -178,13 +178,13 @@ fn row(one: &OneTransfer, many: bool) -> String {
     } else {
         (one.number + 1).to_string()
     };
-    let took = if one.done { exact(one.took_us) } else { "not done".to_string() };
+    let took = if one.completed { exact(one.duration_us) } else { "not done".to_string() };
     let window = one.window_segments.map(|window| number(window.into()));
     let line = format!(
         "{name:>8} {:>8} {:>9} {took:>9} {:>9} {:>7} {:>7} {:>9}",
         exact(one.at_us),
         sized(one.bytes),
-        known(one.theory.map(|theory| exact(theory.us))),
+        known(one.theory.map(|theory| exact(theory.total_us))),
         known(one.theory.map(|theory| theory.rounds.to_string())),
         known(window),
         known(one.connect_us.map(exact)),
@@ -201,7 +201,7 @@ fn against_theory(out: &mut Out, transfer: &Transfer) {
     let explained = transfer.transfers.iter().filter_map(|one| Some((one, one.theory?)));
     let (mut took, mut parts) = (0, [0_u64; 4]);
     for (one, theory) in explained {
-        took += one.took_us;
+        took += one.duration_us;
         let add =
             [theory.transmission_us, theory.slow_start_us, theory.request_us, theory.connect_us];
         parts.iter_mut().zip(add).for_each(|(sum, us)| *sum = sum.saturating_add(us));
@@ -229,27 +229,28 @@ fn against_theory(out: &mut Out, transfer: &Transfer) {
 
 fn path(transfer: &Transfer) -> String {
     let mut text = Vec::new();
-    if let (Some(bps), Some(from)) = (transfer.bandwidth_bps, transfer.bandwidth_from) {
+    if let (Some(bps), Some(from)) = (transfer.bandwidth_bps, transfer.bandwidth_source) {
         text.push(format!(
             "bandwidth {} ({})",
             rate(bps),
             match from {
-                BandwidthFrom::Given => "given",
-                BandwidthFrom::DeliveryRate => "estimated: the sender's best delivery rate",
-                BandwidthFrom::Arrival => "estimated: the best rate of arrival",
-                BandwidthFrom::AtLeast => "at least: nothing filled the path; --bandwidth tells it",
+                BandwidthSource::Given => "given",
+                BandwidthSource::DeliveryRate => "estimated: the sender's best delivery rate",
+                BandwidthSource::Arrival => "estimated: the best rate of arrival",
+                BandwidthSource::AtLeast =>
+                    "at least: nothing filled the path; --bandwidth tells it",
             }
         ));
     }
     if let Some(trip) = transfer.round_trip_us {
         text.push(format!("round trip {}", time(trip)));
     }
-    if transfer.with == TransferPeer::Http {
+    if transfer.peer_kind == TransferPeer::Http {
         text.push("the sender's window is not known".to_string());
     }
     if let Some(restarts) = transfer.senders.iter().find_map(|one| one.slow_start_after_idle) {
         let (is, does) = if restarts { (1, "") } else { (0, "not ") };
-        let more = if transfer.done > 1 && !transfer.reconnect {
+        let more = if transfer.completed > 1 && !transfer.reconnect {
             format!(": after a pause it {does}starts slowly")
         } else {
             String::new()
@@ -261,8 +262,8 @@ fn path(transfer: &Transfer) -> String {
 
 /// Where the sender's time went, as bars.
 fn shares(out: &mut Out, transfer: &Transfer) {
-    let shares = transfer.shares();
-    let all: u64 = shares.iter().map(|share| share.us).sum();
+    let shares = transfer.time_breakdown();
+    let all: u64 = shares.iter().map(|share| share.time_us).sum();
     if all == 0 {
         return;
     }
@@ -279,20 +280,23 @@ fn shares(out: &mut Out, transfer: &Transfer) {
         ),
         "  ",
     );
-    let longest = shares.first().map_or(1, |share| share.us).max(1);
+    let longest = shares.first().map_or(1, |share| share.time_us).max(1);
     for share in &shares {
-        let part = share.us as f64 / all as f64;
+        let part = share.time_us as f64 / all as f64;
         if part < 0.005 {
             continue;
         }
-        let eighths = (u128::from(share.us) * u128::from(BAR) * 8 / u128::from(longest)) as u64;
+        let eighths =
+            (u128::from(share.time_us) * u128::from(BAR) * 8 / u128::from(longest)) as u64;
         let mut bar = "█".repeat((eighths / 8) as usize);
         let rest = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'][(eighths % 8) as usize];
         if rest != ' ' || bar.is_empty() {
             bar.push(if rest == ' ' { '▏' } else { rest });
         }
-        let mut words = share.part.words().to_string();
-        if share.part == SendPart::Application || share.part == SendPart::Writing {
+        let mut words = share.category.words().to_string();
+        if share.category == SenderTimeCategory::Application
+            || share.category == SenderTimeCategory::Writing
+        {
             words = format!("{words} ({} a write)", bytes(written / writes.max(1)));
         }
         let line = format!("  {bar} {} {words}", percent(part));
@@ -322,19 +326,19 @@ fn footer(out: &mut Out, report: &TransferReport) {
     for (one, causes) in groups {
         // What a capture lacked is known better than that there is none.
         let packets = one.needs == Source::Packets.name();
-        let gap = report.gaps.first().filter(|_| packets);
+        let gap = report.missing_evidence.first().filter(|_| packets);
         let (why, closes) = match gap {
-            Some(gap) => (gap.why.as_str(), gap.closes_with.as_deref()),
+            Some(gap) => (gap.why.as_str(), gap.how_to_observe.as_deref()),
             None if packets => ("--no-capture", None),
-            None => (one.needs.as_str(), one.closes_with.as_deref()),
+            None => (one.needs.as_str(), one.how_to_observe.as_deref()),
         };
         let closes = closes.map(|closes| format!(": {closes}")).unwrap_or_default();
         let words = format!("Undecided: {} (needs {why}{closes}).", causes.join(", "));
         let words = if packets { words.replacen("(needs ", "(no packets: ", 1) } else { words };
         out.wrapped(&harmless(&words), "  ");
     }
-    if !report.others.is_empty() {
-        let names: Vec<&str> = report.others.iter().map(|one| one.cause.as_str()).collect();
+    if !report.other_findings.is_empty() {
+        let names: Vec<&str> = report.other_findings.iter().map(|one| one.cause.as_str()).collect();
         let words = format!("Of other connections of this host: {}; see netwhy.", names.join(", "));
         out.wrapped(&words, "  ");
     }
@@ -356,15 +360,15 @@ fn count(value: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use model::{
-        Gap, SendSample, SendShare, Source, TransferError, TransferSender, TransferTheory,
-        Undecided,
+        MissingEvidence, SendSample, SenderTimeShare, Source, TheoreticalTime, TransferError,
+        TransferSender, Undecided,
     };
 
     use super::*;
 
     fn measured() -> TransferReport {
-        let theory = TransferTheory {
-            us: 1_100_000,
+        let theory = TheoreticalTime {
+            total_us: 1_100_000,
             connect_us: 100_000,
             request_us: 100_000,
             slow_start_us: 580_000,
@@ -376,9 +380,9 @@ mod tests {
             number,
             at_us: u64::from(number) * 2_000_000,
             connect_us: (number == 0).then_some(100_000),
-            took_us: 1_180_000,
+            duration_us: 1_180_000,
             bytes: 4_000_000,
-            done: true,
+            completed: true,
             window_segments: Some(10),
             theory: Some(theory),
             ..OneTransfer::default()
@@ -399,20 +403,20 @@ mod tests {
                 streams: 1,
                 buffer_bytes: Some(32 << 10),
                 bandwidth_bps: Some(1e8),
-                bandwidth_from: Some(BandwidthFrom::DeliveryRate),
+                bandwidth_source: Some(BandwidthSource::DeliveryRate),
                 round_trip_us: Some(100_000),
-                begun: 30,
-                done: 29,
+                started: 30,
+                completed: 29,
                 bytes: 116_000_000,
-                took_us: 60_000_000,
+                duration_us: 60_000_000,
                 transfers: (0..30).map(one).collect(),
-                errors: vec![TransferError { words: "it \u{7} broke".to_string(), count: 2 }],
+                errors: vec![TransferError { message: "it \u{7} broke".to_string(), count: 2 }],
                 senders: vec![TransferSender {
                     congestion: Some("cubic".to_string()),
                     slow_start_after_idle: Some(true),
-                    shares: vec![
-                        SendShare { part: SendPart::SlowStart, us: 700 },
-                        SendShare { part: SendPart::Application, us: 300 },
+                    time_breakdown: vec![
+                        SenderTimeShare { category: SenderTimeCategory::SlowStart, time_us: 700 },
+                        SenderTimeShare { category: SenderTimeCategory::Application, time_us: 300 },
                     ],
                     writes: 123,
                     written_bytes: 123 << 15,
@@ -424,13 +428,13 @@ mod tests {
             undecided: vec![Undecided {
                 cause: "short-connections".to_string(),
                 needs: Source::Packets.name().to_string(),
-                closes_with: None,
+                how_to_observe: None,
             }],
-            gaps: vec![Gap {
+            missing_evidence: vec![MissingEvidence {
                 source: Source::Packets,
                 what: "packets".to_string(),
                 why: "--capture needs CAP_NET_RAW".to_string(),
-                closes_with: Some("run as root".to_string()),
+                how_to_observe: Some("run as root".to_string()),
             }],
             ..TransferReport::default()
         }

@@ -132,11 +132,11 @@ fn without_root_it_runs_and_names_its_gaps() {
     let report = report(&ran);
     // The sockets are seen all the same, without their processes.
     report.only("receiver-stalled");
-    let gaps = report.0["gaps"].as_array().expect("gaps");
+    let gaps = report.0["missing_evidence"].as_array().expect("missing_evidence");
     for source in ["processes", "kernel-log"] {
         let gap = gaps.iter().find(|gap| gap["source"] == source);
         let gap = gap.unwrap_or_else(|| panic!("no gap of {source}: {gaps:#?}"));
-        assert!(gap["closes_with"].as_str().expect("a remedy").contains("root"), "{gap:#}");
+        assert!(gap["how_to_observe"].as_str().expect("a remedy").contains("root"), "{gap:#}");
     }
 }
 

@@ -95,7 +95,7 @@ fn a_listener_that_overflows_is_told_as_connections_that_open_late() {
     let text = finding.0.to_string();
     assert!(text.contains("198.18.0.2:80"), "{text}");
     assert!(text.contains("run netwhy on 198.18.0.2"), "{text}");
-    let late = &seen.0["syns_repeated"][0];
+    let late = &seen.0["syn_retransmissions"][0];
     let opened = late["opened"].as_array().expect("a list");
     let opened: u64 = opened.iter().map(number).sum();
     assert!(opened + number(&late["unopened"]) > 5, "{late}");

@@ -68,7 +68,7 @@ fn a_stopped_process_is_said_to_be_stopped() {
     finding.is_of("python3");
     finding.says("is stopped (state T)");
     // Its clients, who repeat their SYN, are an effect and no finding of their own.
-    let effects = finding.0["effects"].as_array().expect("effects");
+    let effects = finding.0["also_causes"].as_array().expect("also_causes");
     assert!(effects.iter().any(|e| e["cause"] == "syn-retransmitted"), "{:#}", finding.0);
 }
 

@@ -70,11 +70,11 @@ fn every_way_of_asking_is_answered() {
         let found = &pings(&a, &[&few, more, &[target]].concat())[0];
         let counts = ["sent", "answered", "lost", "duplicates"].map(|name| found[name].as_u64());
         assert_eq!(counts, [Some(5), Some(5), Some(0), Some(0)], "{target}: {found:#}");
-        assert_eq!(found["answers"][0]["kind"], kind, "{target}: {found:#}");
+        assert_eq!(found["replies"][0]["kind"], kind, "{target}: {found:#}");
         // The kernel may need a moment until it stamps.
         let stamped = found["clock"]["by_kernel"].as_u64();
         assert!(stamped >= Some(4), "{target}: {found:#}");
-        let most = found["round_trip"]["most_ms"].as_f64().expect("a round trip");
+        let most = found["round_trip"]["max_ms"].as_f64().expect("a round trip");
         assert!(most > 0.0 && most < 20.0, "{target}: {found:#}");
     }
     // Several at once, interleaved; the summaries are in their order.
@@ -100,8 +100,8 @@ fn silence_errors_and_bad_targets_are_told() {
     b.run("sysctl -qw net.ipv4.ip_forward=1");
     let found = &pings(&a, &["-c", "1", "198.18.7.1"])[0];
     assert_eq!((&found["answered"], &found["lost"]), (&0.into(), &1.into()));
-    assert_eq!(found["answers"][0]["kind"], "host-unreachable", "{found:#}");
-    assert_eq!(found["answers"][0]["from"], "198.18.0.2", "{found:#}");
+    assert_eq!(found["replies"][0]["kind"], "host-unreachable", "{found:#}");
+    assert_eq!(found["replies"][0]["from"], "198.18.0.2", "{found:#}");
     b.run("iptables -A INPUT -p tcp --dport 90 -j DROP");
     let begun = std::time::Instant::now();
     let (code, text, _) = ping(&a, &["-c", "2", "-i", "50ms", "-W", "200ms", "198.18.0.2:90"]);

@@ -159,7 +159,7 @@ fn silence_ends_and_is_no_loss_where_others_answer_behind() {
         .as_array()
         .expect("hops")
         .iter()
-        .map(|h| h["limits_answers"] == true)
+        .map(|h| h["limits_replies"] == true)
         .collect();
     assert_eq!(limited, [false, true, false, false], "{route:#}");
     assert_eq!(route["hops"][3]["sent"], 4, "{route:#}");

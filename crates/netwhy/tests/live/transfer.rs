@@ -60,7 +60,7 @@ fn both_directions_arrive_whole_with_the_senders_side() {
         let report = json(&host, &[&words[..], more].concat());
         let measured = &report["transfer"];
         let streams = measured["streams"].as_u64().expect("streams");
-        assert_eq!(measured["done"], 4 * streams, "{measured:#}");
+        assert_eq!(measured["completed"], 4 * streams, "{measured:#}");
         assert_eq!(measured["bytes"], 8_000_000 * streams);
         assert_eq!(measured["direction"], direction);
         let senders = measured["senders"].as_array().expect("the sender's side");
@@ -77,7 +77,7 @@ fn both_directions_arrive_whole_with_the_senders_side() {
         }
         for one in measured["transfers"].as_array().expect("transfers") {
             assert_eq!(one["connect_us"].is_null(), streams > 1 && one["number"] != 0);
-            assert!(one["theory"]["us"].as_u64() > Some(0), "{one:#}");
+            assert!(one["theory"]["total_us"].as_u64() > Some(0), "{one:#}");
         }
         assert_eq!(report["findings"].as_array().map(Vec::len), Some(0), "{report:#}");
     }
@@ -161,7 +161,11 @@ fn servers_that_break_off_are_counted() {
     host.wait_for_listener(7000);
     let report = json(&host, &["127.0.0.1:7000", "--size", "1M", "-n", "9", "--timeout", "2s"]);
     let measured = &report["transfer"];
-    assert_eq!((&measured["begun"], &measured["done"]), (&3.into(), &0.into()), "{measured:#}");
+    assert_eq!(
+        (&measured["started"], &measured["completed"]),
+        (&3.into(), &0.into()),
+        "{measured:#}"
+    );
     let errors = measured["errors"].to_string();
     assert!(errors.contains("before the transfer was over\""), "{errors}");
     assert!(errors.contains("a report of 4294967295 bytes is too long"), "{errors}");
@@ -175,7 +179,7 @@ fn servers_that_break_off_are_counted() {
     let _web = host.python(web);
     host.wait_for_listener(8000);
     let report = json(&host, &["http://127.0.0.1:8000/whole", "-n", "3"]);
-    assert_eq!(report["transfer"]["done"], 3);
+    assert_eq!(report["transfer"]["completed"], 3);
     assert_eq!(report["transfer"]["bytes"], 300_000);
     let report = json(&host, &["http://127.0.0.1:8000/short", "-n", "1"]);
     let errors = report["transfer"]["errors"].to_string();
@@ -206,7 +210,7 @@ fn a_server_does_what_it_was_told_to_and_nothing_else() {
     let cubics = ["--for", "3s", "--token", "right", "--congestion", "no-such"];
     refused(&cubics, "cannot use the congestion control no-such");
     let report = json(&host, &[&["127.0.0.1", "-n", "2"], &right[..]].concat());
-    assert_eq!(report["transfer"]["done"], 2);
+    assert_eq!(report["transfer"]["completed"], 2);
     // More than it allows is not sent, and that is said.
     let report = json(&host, &["127.0.0.1", "--token", "right", "--for", "2s"]);
     assert!(report["transfer"]["bytes"].as_u64() < Some(11_000_000), "{:#}", report["transfer"]);
@@ -222,7 +226,7 @@ fn a_server_does_what_it_was_told_to_and_nothing_else() {
     );
     pause(7000);
     let report = json(&host, &[&["127.0.0.1", "-n", "2"], &right[..]].concat());
-    assert_eq!(report["transfer"]["done"], 2);
+    assert_eq!(report["transfer"]["completed"], 2);
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("status");
     let resident = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
     let kib: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
@@ -326,7 +330,7 @@ fn what_holds_a_transfer_on_a_long_path_is_named_and_theory_is_near() {
         let mut times: Vec<f64> = Vec::new();
         for (one, rounds) in all.iter().zip(rounds) {
             let figure = |of: &Value| of.as_f64().expect("a figure");
-            times.push(figure(&one["took_us"]) / figure(&one["theory"]["us"]));
+            times.push(figure(&one["duration_us"]) / figure(&one["theory"]["total_us"]));
             let said = one["theory"]["rounds"].as_u64().expect("rounds");
             assert!(said.abs_diff(*rounds) <= 2, "{one:#}");
         }
@@ -376,11 +380,11 @@ fn what_holds_a_transfer_on_a_long_path_is_named_and_theory_is_near() {
     far.run("client", "sysctl -qw 'net.ipv4.tcp_rmem=4096 65536 131072'");
     let (report, found) = over(&far, "--for 4s");
     assert_eq!(found, ["receive-window-limited"], "{report:#}");
-    let (most, _) = report["transfer"]["senders"][0]["shares"]
+    let (most, _) = report["transfer"]["senders"][0]["time_breakdown"]
         .as_array()
-        .expect("shares")
+        .expect("a breakdown")
         .iter()
-        .map(|share| (share["part"].as_str().unwrap_or_default(), share["us"].as_u64()))
+        .map(|share| (share["category"].as_str().unwrap_or_default(), share["time_us"].as_u64()))
         .max_by_key(|(_, us)| *us)
         .expect("a share");
     assert_eq!(most, "receive-window");

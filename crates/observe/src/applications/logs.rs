@@ -333,7 +333,8 @@ fn note(context: &mut Context<'_>, subject: &str, why: String, closes_with: Opti
 /// Whether there are fewer gaps than enough about logs of this kind: `nginx's access log (…)`.
 fn few(context: &Context<'_>, subject: &str) -> bool {
     let kind = subject.split('(').next().unwrap_or(subject);
-    let same = |gap: &&model::Gap| gap.source == Source::Logs && gap.what.starts_with(kind);
+    let same =
+        |gap: &&model::MissingEvidence| gap.source == Source::Logs && gap.what.starts_with(kind);
     context.gaps.iter().filter(same).count() < GAPS_OF_A_KIND
 }
 

@@ -99,7 +99,7 @@ impl Observe for Tracking {
 impl Tracking {
     fn look_at_count(&mut self, context: &mut Context<'_>) {
         if let Some(count) = number(context, "count") {
-            self.count.look(count);
+            self.count.sample(count);
         }
     }
 }

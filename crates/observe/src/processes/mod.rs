@@ -87,7 +87,7 @@ impl Observe for Processes {
             let Some(began) = self.began.get(&process.pid) else {
                 continue;
             };
-            process.watched_ms = context.at_ms.saturating_sub(began.at_ms);
+            process.observed_ms = context.at_ms.saturating_sub(began.at_ms);
             let Some(now) = read::usage(context, process.pid, THREADS) else {
                 continue;
             };
@@ -212,7 +212,7 @@ impl Processes {
                 *self.states.entry(pid).or_default().entry(usage).or_default() += 1;
             }
             if let Some(open) = read::open_files(context, pid) {
-                self.open_files.entry(pid).or_default().look(open);
+                self.open_files.entry(pid).or_default().sample(open);
             }
         }
     }

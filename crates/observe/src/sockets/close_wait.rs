@@ -123,7 +123,7 @@ fn summary(pid: Option<u32>, sockets: &[Seen], looks: u32) -> CloseWait {
         let before = now;
         now += step;
         fell |= now < before;
-        count.look(u64::try_from(now).unwrap_or(0));
+        count.sample(u64::try_from(now).unwrap_or(0));
     }
     let last = looks.saturating_sub(1);
     CloseWait {

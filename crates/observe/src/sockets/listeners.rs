@@ -36,8 +36,8 @@ impl Listeners {
                 pids: Vec::new(),
                 limit,
                 queue: Gauge::default(),
-                looks_full: 0,
-                looks_waiting: 0,
+                samples_full: 0,
+                samples_waiting: 0,
                 half_open: None,
                 drops: drops.map(
                     |now| {
@@ -48,10 +48,10 @@ impl Listeners {
             }
         });
         listener.limit = limit;
-        listener.queue.look(u64::from(queue));
+        listener.queue.sample(u64::from(queue));
         // sk_acceptq_is_full: above the limit, so the queue holds one more than its limit.
-        listener.looks_full += u32::from(queue > limit);
-        listener.looks_waiting += u32::from(queue > 0);
+        listener.samples_full += u32::from(queue > limit);
+        listener.samples_waiting += u32::from(queue > 0);
         if let (Some(change), Some(now)) = (&mut listener.drops, drops) {
             // sk_drops is an int: it wraps after 2^32 drops, which one window cannot reach.
             change.after = now;
@@ -104,7 +104,7 @@ impl Listeners {
         }
         for listener in self.by_cookie.values_mut() {
             let count = by_cookie.get(&listener.cookie).copied().unwrap_or(0);
-            listener.half_open.get_or_insert_default().look(count);
+            listener.half_open.get_or_insert_default().sample(count);
         }
     }
 
@@ -112,14 +112,15 @@ impl Listeners {
     pub(super) fn seen(&self) -> Option<String> {
         let dropped: u64 =
             self.by_cookie.values().filter_map(|l| l.drops).map(Change::increase).sum();
-        let worst = self.by_cookie.values().max_by_key(|l| (l.looks_full, l.queue.last))?;
+        let worst = self.by_cookie.values().max_by_key(|l| (l.samples_full, l.queue.last))?;
         if dropped > 0 {
-            let most = self.by_cookie.values().max_by_key(|l| l.drops.map_or(0, Change::increase))?;
+            let most =
+                self.by_cookie.values().max_by_key(|l| l.drops.map_or(0, Change::increase))?;
             Some(format!(
                 "{dropped} handshakes dropped, queue of {} {}/{}",
                 most.local, most.queue.last, most.limit
             ))
-        } else if worst.looks_full > 0 {
+        } else if worst.samples_full > 0 {
             Some(format!("queue of {} full, {}/{}", worst.local, worst.queue.last, worst.limit))
         } else {
             None

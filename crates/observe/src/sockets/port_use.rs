@@ -84,12 +84,12 @@ impl Ports {
         let first = self.looks == 1;
         for group in self.groups.values_mut() {
             // A destination that was not seen at earlier looks had no port in use then.
-            while group.in_use.looks + 1 < self.looks {
-                group.in_use.look(0);
-                group.time_wait.look(0);
+            while group.in_use.samples + 1 < self.looks {
+                group.in_use.sample(0);
+                group.time_wait.sample(0);
             }
-            group.in_use.look(group.now.len() as u64);
-            group.time_wait.look(group.now_time_wait);
+            group.in_use.sample(group.now.len() as u64);
+            group.time_wait.sample(group.now_time_wait);
             if !first {
                 group.new_sockets += group
                     .now

@@ -37,14 +37,14 @@ impl UnixListeners {
                 pids: Vec::new(),
                 limit: record.limit,
                 queue: Gauge::default(),
-                looks_full: 0,
-                looks_waiting: 0,
+                samples_full: 0,
+                samples_waiting: 0,
             });
             listener.limit = record.limit;
-            listener.queue.look(u64::from(record.queue));
+            listener.queue.sample(u64::from(record.queue));
             // unix_recvq_full: above the limit.
-            listener.looks_full += u32::from(record.queue > record.limit);
-            listener.looks_waiting += u32::from(record.queue > 0);
+            listener.samples_full += u32::from(record.queue > record.limit);
+            listener.samples_waiting += u32::from(record.queue > 0);
         });
         match done {
             Ok(()) => self.looks += 1,

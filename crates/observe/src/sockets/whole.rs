@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use model::{Earlier, Look, Socket, SocketTable, Source, TcpState, TimerKind};
+use model::{FirstSample, Socket, SocketTable, Source, TableSample, TcpState, TimerKind};
 use wire::sock_diag::{Extensions, Family, Record, States, request};
 
 use super::close_wait::CloseWaits;
@@ -31,7 +31,7 @@ const FULL: f64 = 15.0 / 16.0;
 /// The whole table, look by look.
 #[derive(Default)]
 pub(super) struct Whole {
-    looks: Vec<Look>,
+    looks: Vec<TableSample>,
     earlier: HashMap<u64, Tracked>,
     generation: u32,
     ports: Ports,
@@ -52,7 +52,7 @@ enum Kind {
 }
 
 struct Tracked {
-    earlier: Earlier,
+    earlier: FirstSample,
     generation: u32,
 }
 
@@ -76,7 +76,7 @@ impl Whole {
 
     fn look(&mut self, context: &mut Context<'_>, listeners: &mut Listeners, kind: Kind) {
         let began = context.machine.now();
-        let mut look = Look { at_ms: context.at_ms, ..Look::default() };
+        let mut look = TableSample { at_ms: context.at_ms, ..TableSample::default() };
         let mut counts = [0u64; TcpState::ALL.len() + 1];
         let mut half_open = HashMap::new();
         let request = match kind {
@@ -172,9 +172,9 @@ impl Whole {
             .entry(cookie)
             .or_insert_with(|| Tracked { earlier: earlier(record, at_ms), generation });
         tracked.generation = generation;
-        tracked.earlier.looks += 1;
-        tracked.earlier.looks_stalled += u32::from(stalled);
-        tracked.earlier.looks_send_full += u32::from(send_full);
+        tracked.earlier.samples += 1;
+        tracked.earlier.samples_stalled += u32::from(stalled);
+        tracked.earlier.samples_send_buffer_full += u32::from(send_full);
         if kind == Kind::Last {
             if self.sockets.len() >= SocketTable::MAX_SOCKETS {
                 self.not_kept += 1;
@@ -182,7 +182,7 @@ impl Whole {
             }
             let mut socket = record.to_socket();
             socket.last_at_ms = at_ms;
-            socket.first = (tracked.earlier.looks > 1).then_some(tracked.earlier);
+            socket.first = (tracked.earlier.samples > 1).then_some(tracked.earlier);
             self.sockets.push(socket);
         }
     }
@@ -212,7 +212,7 @@ impl Whole {
         }
         self.close_waits.want(context);
         self.ports.want(context);
-        let stuck = self.sockets.iter().filter(|s| s.first.is_some_and(|f| f.looks_stalled > 0));
+        let stuck = self.sockets.iter().filter(|s| s.first.is_some_and(|f| f.samples_stalled > 0));
         stuck.for_each(|socket| context.want(socket.inode));
         crate::holders::wanted(context);
         for socket in &mut self.sockets {
@@ -220,7 +220,7 @@ impl Whole {
             socket.pid = known.or_else(|| listeners.sole_holder(context, socket.local.port()));
         }
         Some(SocketTable {
-            looks: self.looks,
+            samples: self.looks,
             sockets: self.sockets,
             not_kept: self.not_kept,
             port_use: self.ports.finish(context),
@@ -257,12 +257,12 @@ fn send_full(record: &Record<'_>) -> bool {
         && record.snd_wnd().is_some_and(|window| window >= flight.saturating_add(segment))
 }
 
-fn earlier(record: &Record<'_>, at_ms: u64) -> Earlier {
-    Earlier {
+fn earlier(record: &Record<'_>, at_ms: u64) -> FirstSample {
+    FirstSample {
         at_ms,
-        looks: 0,
-        looks_stalled: 0,
-        looks_send_full: 0,
+        samples: 0,
+        samples_stalled: 0,
+        samples_send_buffer_full: 0,
         state: record.state(),
         receive_queue_bytes: record.receive_queue(),
         send_queue_bytes: record.send_queue(),

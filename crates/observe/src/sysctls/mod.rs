@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use model::{Evidence, Gap, Source};
+use model::{Evidence, MissingEvidence, Source};
 use sys::Kind;
 
 use crate::{Context, Observe};
@@ -104,7 +104,7 @@ impl Observe for Sysctls {
         if all.is_empty() {
             let why = "none could be read: is /proc/sys mounted?".to_string();
             let (source, what) = (Source::Sysctls, "sysctls".to_string());
-            context.gaps.push(Gap { source, what, why, closes_with: None });
+            context.gaps.push(MissingEvidence { source, what, why, how_to_observe: None });
         } else {
             evidence.sysctls = Some(all);
         }

@@ -52,10 +52,10 @@ impl Failure {
             Failure::Tls(why) => count(&mut errors.tls, why),
             Failure::Write(errno) => count(&mut errors.write, &name(*errno)),
             Failure::Read(errno) => count(&mut errors.read, &name(*errno)),
-            Failure::ClosedBefore => errors.closed_before_answer += 1,
-            Failure::ClosedInAnswer => errors.closed_in_answer += 1,
+            Failure::ClosedBefore => errors.closed_before_response += 1,
+            Failure::ClosedInAnswer => errors.closed_mid_response += 1,
             Failure::TimeoutConnect => errors.timeout_connect += 1,
-            Failure::TimeoutAnswer => errors.timeout_answer += 1,
+            Failure::TimeoutAnswer => errors.timeout_response += 1,
             Failure::Malformed(what) => count(&mut errors.malformed, what),
         }
     }

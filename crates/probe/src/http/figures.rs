@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use model::{
-    HttpClient, HttpErrors, HttpInterval, HttpLoad, HttpPhases, Latency, StatusCount, SynsRepeated,
+    HttpClient, HttpErrors, HttpInterval, HttpLoad, HttpPhases, Latency, StatusCount,
+    SynRetransmissions,
 };
 
 use super::plan::Plan;
@@ -116,13 +117,13 @@ impl Repeats {
         }
     }
 
-    fn told(&self, site: &Site) -> Option<SynsRepeated> {
+    fn told(&self, site: &Site) -> Option<SynRetransmissions> {
         let Address::Tcp(server) = site.address else { return None };
         let some = self.given_up + self.unopened + self.opened.iter().sum::<u64>() > 0;
         let last = self.opened.iter().rposition(|n| *n > 0).map_or(0, |last| last + 1);
-        some.then(|| SynsRepeated {
+        some.then(|| SynRetransmissions {
             server,
-            tried: self.tried,
+            attempted: self.tried,
             opened: self.opened[..last].to_vec(),
             given_up: self.given_up,
             unopened: self.unopened,
@@ -268,10 +269,10 @@ impl Figures {
                 *mine.entry(kind).or_default() += count;
             }
         }
-        mine.closed_before_answer += theirs.closed_before_answer;
-        mine.closed_in_answer += theirs.closed_in_answer;
+        mine.closed_before_response += theirs.closed_before_response;
+        mine.closed_mid_response += theirs.closed_mid_response;
         mine.timeout_connect += theirs.timeout_connect;
-        mine.timeout_answer += theirs.timeout_answer;
+        mine.timeout_response += theirs.timeout_response;
         match (&mut self.histograms, other.histograms) {
             (Some(mine), Some(theirs)) => {
                 add(&mut mine.latency, &theirs.latency);
@@ -328,7 +329,7 @@ impl Figures {
             unsent: plan.rate.map(|_| self.unsent),
             received_bytes: self.bytes,
             opened: self.opened,
-            syns_repeated: sites
+            syn_retransmissions: sites
                 .iter()
                 .zip(&self.repeats)
                 .filter_map(|(site, repeats)| repeats.told(site))
@@ -477,7 +478,7 @@ impl Intervals {
         let width_s = self.width as f64 / 1e9;
         for (number, interval) in self.all.iter_mut().enumerate() {
             interval.from_s = number as f64 * width_s;
-            interval.lasted_s = width_s.min((elapsed_s - interval.from_s).max(0.0));
+            interval.duration_s = width_s.min((elapsed_s - interval.from_s).max(0.0));
         }
         self.all
     }
@@ -496,7 +497,7 @@ mod tests {
         let all = intervals.told(10_000.0);
         assert!(all.len() <= INTERVALS, "{}", all.len());
         assert_eq!(all.iter().map(|interval| interval.requests).sum::<u64>(), 10_000);
-        assert_eq!(all[1].from_s, all[0].lasted_s);
+        assert_eq!(all[1].from_s, all[0].duration_s);
     }
 
     #[test]

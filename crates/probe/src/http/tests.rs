@@ -134,12 +134,12 @@ fn a_server_that_closes_is_counted_by_where_it_did() {
         (&connection).write_all(&HELLO[..HELLO.len() - 2]).unwrap();
     });
     let seen = load(Plan { count: Some(6), ..cut.plan() });
-    assert_eq!((seen.errors.closed_in_answer, seen.errors.total(), seen.requests), (6, 6, 0));
+    assert_eq!((seen.errors.closed_mid_response, seen.errors.total(), seen.requests), (6, 6, 0));
     let mute = Server::new(|connection, _| {
         head(&mut BufReader::new(connection));
     });
     let seen = load(Plan { count: Some(6), ..mute.plan() });
-    assert_eq!((seen.errors.closed_before_answer, seen.errors.total(), seen.requests), (6, 6, 0));
+    assert_eq!((seen.errors.closed_before_response, seen.errors.total(), seen.requests), (6, 6, 0));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn an_answer_that_never_ends_is_a_timeout() {
     let plan = Plan { count: Some(4), timeout: Duration::from_millis(200), ..endless.plan() };
     let begun = Instant::now();
     let seen = load(plan);
-    assert_eq!((seen.errors.timeout_answer, seen.errors.total(), seen.requests), (4, 4, 0));
+    assert_eq!((seen.errors.timeout_response, seen.errors.total(), seen.requests), (4, 4, 0));
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 

@@ -10,7 +10,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use model::{AnswerKind, Ping};
+use model::{Ping, ReplyKind};
 
 use crate::numbered::failed;
 use crate::{Error, Stop};
@@ -133,7 +133,7 @@ pub enum What {
     /// It was answered, or an error came back for it.
     Answer {
         /// What came.
-        kind: AnswerKind,
+        kind: ReplyKind,
         /// Who sent it.
         from: IpAddr,
         /// Time to live that it arrived with.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Instant;
 
-use model::AnswerKind;
+use model::ReplyKind;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use sys::probe_socket::{Carries, ProbeSocket};
@@ -60,7 +60,7 @@ impl Way for UdpWay {
                 }
                 Said::Packet { bytes, received, at } => News::Came(Came {
                     number: number(bytes),
-                    kind: AnswerKind::Datagram,
+                    kind: ReplyKind::Datagram,
                     from: received.from,
                     hops: received.hops,
                     bytes: u32::try_from(bytes.len()).ok(),
@@ -156,14 +156,14 @@ impl Way for ConnectWay {
         });
         for (number, result, at) in over {
             let kind = match result {
-                Ok(()) => AnswerKind::SynAck,
-                Err(Errno::CONNREFUSED) => AnswerKind::Reset,
-                Err(Errno::HOSTUNREACH) => AnswerKind::HostUnreachable,
-                Err(Errno::NETUNREACH) => AnswerKind::NetUnreachable,
-                Err(Errno::ACCESS) => AnswerKind::Prohibited,
+                Ok(()) => ReplyKind::SynAck,
+                Err(Errno::CONNREFUSED) => ReplyKind::Reset,
+                Err(Errno::HOSTUNREACH) => ReplyKind::HostUnreachable,
+                Err(Errno::NETUNREACH) => ReplyKind::NetUnreachable,
+                Err(Errno::ACCESS) => ReplyKind::Prohibited,
                 // The kernel gave up: silence.
                 Err(Errno::TIMEDOUT) => continue,
-                Err(_) => AnswerKind::OtherError,
+                Err(_) => ReplyKind::OtherError,
             };
             tell(News::Came(Came {
                 number: Number::Low(number as u16),
@@ -190,10 +190,8 @@ impl Way for ConnectWay {
 /// Whether an answer is one of the target itself, and not of a router that reports its silence.
 pub(super) fn is_by_target(came: &Came, target: IpAddr) -> bool {
     match came.kind {
-        AnswerKind::EchoReply | AnswerKind::SynAck | AnswerKind::Reset | AnswerKind::Datagram => {
-            true
-        }
-        AnswerKind::PortUnreachable | AnswerKind::ProtocolUnreachable | AnswerKind::Prohibited => {
+        ReplyKind::EchoReply | ReplyKind::SynAck | ReplyKind::Reset | ReplyKind::Datagram => true,
+        ReplyKind::PortUnreachable | ReplyKind::ProtocolUnreachable | ReplyKind::Prohibited => {
             came.from == target
         }
         _ => false,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
-use model::AnswerKind;
+use model::ReplyKind;
 use sys::probe_socket::{Carries, ProbeSocket};
 use wire::packet::icmp::{Icmp, Quoted};
 use wire::packet::{build, tcp};
@@ -66,11 +66,11 @@ impl EchoWay {
 
 impl Echoes {
     /// Which one a message of ICMP is about, and what it says; `None`: none of these.
-    fn answer(&self, bytes: &[u8]) -> Option<(u16, AnswerKind)> {
+    fn answer(&self, bytes: &[u8]) -> Option<(u16, ReplyKind)> {
         let v6 = self.target.is_ipv6();
         match Icmp::parse(v6, bytes)? {
             Icmp::Reply(echo) if echo.id == self.id || !self.raw => {
-                Some((echo.sequence, AnswerKind::EchoReply))
+                Some((echo.sequence, ReplyKind::EchoReply))
             }
             Icmp::Error(told) => {
                 let quoted = told.quoted.filter(|quoted| quoted.destination == self.target)?;
@@ -200,7 +200,7 @@ impl SynWay {
 
 impl Syns {
     /// Which one a segment answers, and how; `None`: none of these.
-    fn answer(&self, segment: &[u8], from: IpAddr) -> Option<(Number, AnswerKind)> {
+    fn answer(&self, segment: &[u8], from: IpAddr) -> Option<(Number, ReplyKind)> {
         let head: &[u8; 20] = segment.first_chunk()?;
         let port = u16::from_be_bytes([head[2], head[3]]);
         if !self.ports.contains(&port) || from != self.ends.1 {
@@ -208,9 +208,9 @@ impl Syns {
         }
         let flags = tcp::Flags(u16::from(head[13]));
         let kind = if flags.has(tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0)) {
-            AnswerKind::SynAck
+            ReplyKind::SynAck
         } else if flags.any(tcp::Flags::RST) {
-            AnswerKind::Reset
+            ReplyKind::Reset
         } else {
             return None;
         };
@@ -221,7 +221,7 @@ impl Syns {
     }
 
     /// Which one an error of ICMP is about, and what it says; `None`: none of these.
-    fn error(&self, message: &[u8]) -> Option<(Number, AnswerKind)> {
+    fn error(&self, message: &[u8]) -> Option<(Number, ReplyKind)> {
         let Icmp::Error(told) = Icmp::parse(self.ends.1.is_ipv6(), message)? else { return None };
         Some((self.quoted(&told.quoted?)?, told.kind))
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use model::{AnswerKind, Ping, PingAnswers, PingClock};
+use model::{Ping, PingClock, PingReplies, ReplyKind};
 
 use super::plain::is_by_target;
 use super::times::Times;
@@ -179,12 +179,12 @@ impl Tally {
         Counted::Answer { number, round_trip, by_kernel: by_kernel.is_some() }
     }
 
-    fn count(&mut self, kind: AnswerKind, from: IpAddr) {
-        let answers = &mut self.result.answers;
+    fn count(&mut self, kind: ReplyKind, from: IpAddr) {
+        let answers = &mut self.result.replies;
         if let Some(known) = answers.iter_mut().find(|one| one.kind == kind && one.from == from) {
             known.count += 1;
         } else if answers.len() < KINDS {
-            answers.push(PingAnswers { kind, from, count: 1 });
+            answers.push(PingReplies { kind, from, count: 1 });
         }
     }
 
@@ -236,14 +236,14 @@ impl Tally {
 
     /// What was measured so far.
     pub(super) fn result(&self, lasted: Duration) -> Ping {
-        let mut answers = self.result.answers.clone();
+        let mut answers = self.result.replies.clone();
         answers.sort_by_key(|one| (std::cmp::Reverse(one.count), one.kind, one.from));
         let us = |percent| self.added.percentile_ms(percent).map(|ms| ms * 1e3);
         Ping {
-            lasted_ms: lasted.as_secs_f64() * 1e3,
+            duration_ms: lasted.as_secs_f64() * 1e3,
             waiting: self.waiting(),
             round_trip: self.times.spread(),
-            answers,
+            replies: answers,
             clock: PingClock {
                 process_adds_p50_us: us(50.0),
                 process_adds_p99_us: us(99.0),
@@ -264,7 +264,7 @@ mod tests {
     fn answer(number: u16, process: Instant, kernel: Option<u64>) -> Came {
         Came {
             number: Number::Low(number),
-            kind: AnswerKind::EchoReply,
+            kind: ReplyKind::EchoReply,
             from: TARGET,
             hops: Some(64),
             bytes: Some(64),
@@ -322,12 +322,12 @@ mod tests {
         let router = IpAddr::from([198, 18, 9, 9]);
         for (number, from) in [(1, router), (2, TARGET)] {
             tally.sent(now, Ok(()));
-            let kind = AnswerKind::PortUnreachable;
+            let kind = ReplyKind::PortUnreachable;
             let came = Came { kind, from, number: Number::Oldest, ..answer(number, now, None) };
             tally.came(&came);
         }
         let result = tally.result(Duration::ZERO);
-        assert_eq!((result.answered, result.lost, result.answers.len()), (1, 1, 2));
+        assert_eq!((result.answered, result.lost, result.replies.len()), (1, 1, 2));
     }
 
     #[test]

@@ -82,9 +82,9 @@ impl Times {
     pub fn spread(&self) -> Option<PingTimes> {
         Some(PingTimes {
             samples: self.samples,
-            least_ms: ms(self.least_ns.into()),
+            min_ms: ms(self.least_ns.into()),
             mean_ms: self.mean_ms(),
-            most_ms: ms(self.most_ns.into()),
+            max_ms: ms(self.most_ns.into()),
             p50_ms: self.percentile_ms(50.0)?,
             p90_ms: self.percentile_ms(90.0)?,
             p99_ms: self.percentile_ms(99.0)?,
@@ -96,10 +96,10 @@ impl Times {
     pub fn of_hop(&self) -> Option<HopTimes> {
         Some(HopTimes {
             last_ms: ms(self.last_ns.into()),
-            least_ms: ms(self.least_ns.into()),
+            min_ms: ms(self.least_ns.into()),
             mean_ms: self.mean_ms(),
             p50_ms: self.percentile_ms(50.0)?,
-            most_ms: ms(self.most_ns.into()),
+            max_ms: ms(self.most_ns.into()),
             jitter_ms: self.jitter_ms(),
         })
     }
@@ -121,7 +121,7 @@ mod tests {
             times.record(Duration::from_micros(micros));
         }
         let spread = times.spread().unwrap();
-        assert_eq!((spread.samples, spread.least_ms, spread.most_ms), (1000, 0.001, 1.0));
+        assert_eq!((spread.samples, spread.min_ms, spread.max_ms), (1000, 0.001, 1.0));
         assert!((spread.mean_ms - 0.5005).abs() < 1e-9);
         assert!((spread.p50_ms - 0.5).abs() < 0.001, "{}", spread.p50_ms);
         assert!((spread.p99_ms - 0.99).abs() < 0.001, "{}", spread.p99_ms);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use model::AnswerKind;
+use model::ReplyKind;
 
 use crate::Error;
 use crate::numbered::Moment;
@@ -22,7 +22,7 @@ pub(crate) enum Number {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Came {
     pub(crate) number: Number,
-    pub(crate) kind: AnswerKind,
+    pub(crate) kind: ReplyKind,
     pub(crate) from: IpAddr,
     /// Time to live that it arrived with.
     pub(crate) hops: Option<u8>,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{AnswerKind, Hop, HopProbe, Router};
+use model::{Hop, HopProbe, ReplyKind, Router};
 
 use super::way::Answer;
 use crate::ping::times::Times;
@@ -89,12 +89,12 @@ impl State {
         for change in &answer.changes {
             self.change(change);
         }
-        if answer.kind == AnswerKind::TimeExceeded && answer.from == to {
+        if answer.kind == ReplyKind::TimeExceeded && answer.from == to {
             self.change("NAT: who answers has the address of the target, and is not the target");
         }
         let reached = is_of_target(answer.kind, answer.from == to);
         self.reached |= reached;
-        let over = !matches!(answer.kind, AnswerKind::TimeExceeded | AnswerKind::TooBig);
+        let over = !matches!(answer.kind, ReplyKind::TimeExceeded | ReplyKind::TooBig);
         self.ends |= reached || over;
     }
 
@@ -120,7 +120,7 @@ impl State {
 
     /// Whether a connection was accepted here.
     pub(super) fn is_open(&self) -> bool {
-        self.hop.routers.iter().any(|router| router.kind == AnswerKind::SynAck)
+        self.hop.routers.iter().any(|router| router.kind == ReplyKind::SynAck)
     }
 
     pub(super) fn distance(&self) -> u8 {
@@ -133,7 +133,7 @@ impl State {
     }
 
     pub(super) fn longest(&self) -> Option<Duration> {
-        self.times.of_hop().map(|times| Duration::from_secs_f64(times.most_ms / 1e3))
+        self.times.of_hop().map(|times| Duration::from_secs_f64(times.max_ms / 1e3))
     }
 
     pub(super) fn is_answered(&self) -> bool {
@@ -154,12 +154,10 @@ impl State {
 }
 
 /// Whether an answer says that the packet reached the target.
-pub(super) fn is_of_target(kind: AnswerKind, from_target: bool) -> bool {
+pub(super) fn is_of_target(kind: ReplyKind, from_target: bool) -> bool {
     match kind {
-        AnswerKind::EchoReply | AnswerKind::SynAck | AnswerKind::Reset | AnswerKind::Datagram => {
-            true
-        }
-        AnswerKind::PortUnreachable | AnswerKind::ProtocolUnreachable => from_target,
+        ReplyKind::EchoReply | ReplyKind::SynAck | ReplyKind::Reset | ReplyKind::Datagram => true,
+        ReplyKind::PortUnreachable | ReplyKind::ProtocolUnreachable => from_target,
         _ => false,
     }
 }
@@ -171,7 +169,7 @@ pub(super) fn mark_limited(hops: &mut [Hop]) {
     let mut best = 0.0f64;
     for hop in hops.iter_mut().rev() {
         let own = share(hop);
-        hop.limits_answers = hop.finished > 0 && own < best;
+        hop.limits_replies = hop.finished > 0 && own < best;
         best = best.max(own);
     }
 }
@@ -185,7 +183,7 @@ mod tests {
         let hop = |answered, finished| Hop { answered, finished, ..Hop::default() };
         let mut hops = [hop(10, 10), hop(3, 10), hop(0, 10), hop(9, 10), hop(9, 10), hop(0, 10)];
         mark_limited(&mut hops);
-        let limited: Vec<bool> = hops.iter().map(|hop| hop.limits_answers).collect();
+        let limited: Vec<bool> = hops.iter().map(|hop| hop.limits_replies).collect();
         assert_eq!(limited, [false, true, true, false, false, false]);
     }
 }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use model::{AnswerKind, Route, TraceMethod};
+use model::{ReplyKind, Route, TraceMethod};
 
 use crate::numbered::failed;
 use crate::{Error, Stop};
@@ -124,7 +124,7 @@ pub struct Trace {
     path_mtu: Option<u32>,
     notes: Vec<String>,
     /// Answers to packets that do not count: distance, what, the MTU that it names, by whom.
-    sized: Vec<(u8, AnswerKind, Option<u32>, IpAddr)>,
+    sized: Vec<(u8, ReplyKind, Option<u32>, IpAddr)>,
     /// Whether packets to the target are sent one by one, and each is waited for.
     one_by_one: bool,
 }
@@ -280,7 +280,7 @@ impl Trace {
         let Some(hop) = self.hops.get_mut(usize::from(end) - 1) else { return Ok(()) };
         let known = hop.hop(&|_| None);
         hop.forget_silence();
-        let trip = known.round_trip.map_or(0.0, |times| times.most_ms);
+        let trip = known.round_trip.map_or(0.0, |times| times.max_ms);
         for _ in 0..known.sent.saturating_sub(known.answered).min(10) {
             let pause = Duration::from_secs_f64(trip.clamp(1.0, 1000.0) * 1.5 / 1e3);
             self.collect(Instant::now() + pause, false, stop)?;
@@ -440,7 +440,7 @@ impl Trace {
             address: Some(self.settings.to.ip()),
             method: self.settings.method,
             port: (self.settings.method != TraceMethod::Icmp).then_some(self.settings.to.port()),
-            lasted_ms: self.begun.elapsed().as_secs_f64() * 1e3,
+            duration_ms: self.begun.elapsed().as_secs_f64() * 1e3,
             one_flow: self.way.is_one_flow(),
             reached: self.hops.iter().any(State::reached),
             hops,

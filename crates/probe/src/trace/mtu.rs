@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use model::AnswerKind;
+use model::ReplyKind;
 
 use super::way::Unsent;
 use super::{PACE, State, Trace};
@@ -50,9 +50,9 @@ impl Trace {
                 continue;
             }
             let sized = std::mem::take(&mut self.sized);
-            let told = sized.iter().filter(|(_, kind, ..)| *kind == AnswerKind::TooBig);
+            let told = sized.iter().filter(|(_, kind, ..)| *kind == ReplyKind::TooBig);
             let told = told.min_by_key(|(_, _, mtu, _)| mtu.unwrap_or(0)).copied();
-            let through = sized.iter().filter(|(_, kind, ..)| *kind != AnswerKind::TooBig);
+            let through = sized.iter().filter(|(_, kind, ..)| *kind != ReplyKind::TooBig);
             let through = through.map(|(distance, ..)| *distance).max().unwrap_or(0);
             // Who says that the next link is too small got the packet.
             let through = through.max(told.and_then(|told| self.distance_of(told.3)).unwrap_or(0));

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Instant;
 
-use model::AnswerKind;
+use model::ReplyKind;
 use rustix::io::Errno;
 use sys::probe_socket::{Carries, ProbeSocket, Told};
 use wire::packet::build;
@@ -95,7 +95,7 @@ impl Way for PlainWay {
                             continue;
                         };
                         if let Some(kind) = meaning(v6, kind, code) {
-                            let mtu = Some(error.info).filter(|_| kind == AnswerKind::TooBig);
+                            let mtu = Some(error.info).filter(|_| kind == ReplyKind::TooBig);
                             tell(answer(*number, kind, from, error.at, mtu));
                         }
                     }
@@ -103,7 +103,7 @@ impl Way for PlainWay {
                 }
             }
             if let Some(received) = socket.receive(&mut self.buffer).map_err(failed)? {
-                tell(answer(*number, AnswerKind::Datagram, received.from, received.at, None));
+                tell(answer(*number, ReplyKind::Datagram, received.from, received.at, None));
             }
         }
         Ok(())

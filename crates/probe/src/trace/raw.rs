@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use model::{AnswerKind, TraceMethod};
+use model::{ReplyKind, TraceMethod};
 use rustix::io::Errno;
 use sys::probe_socket::{Carries, ProbeSocket, Received};
 use wire::packet::build::{self, V4Header};
@@ -167,7 +167,7 @@ impl Flow {
         let none = (None, Vec::new(), Vec::new());
         let (which, kind, (mtu, mpls, changes)) = match Icmp::parse(self.v6(), bytes)? {
             Icmp::Reply(echo) if self.method == TraceMethod::Icmp && echo.id == self.port => {
-                (echo.sequence, AnswerKind::EchoReply, none)
+                (echo.sequence, ReplyKind::EchoReply, none)
             }
             Icmp::Error(told) => {
                 let quoted = told.quoted?;
@@ -277,15 +277,15 @@ impl Flow {
         let (which, kind) = match self.method {
             TraceMethod::Udp => {
                 let number = bytes.get(build::SHORT_HEADER..).and_then(build::number_of);
-                (number.map_or(Which::AtTarget, Which::Low), AnswerKind::Datagram)
+                (number.map_or(Which::AtTarget, Which::Low), ReplyKind::Datagram)
             }
             TraceMethod::Tcp => {
                 let head: &[u8; 20] = bytes.first_chunk()?;
                 let flags = tcp::Flags(u16::from(head[13]));
                 let kind = if flags.any(tcp::Flags::RST) {
-                    AnswerKind::Reset
+                    ReplyKind::Reset
                 } else if flags.has(tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0)) {
-                    AnswerKind::SynAck
+                    ReplyKind::SynAck
                 } else {
                     return None;
                 };

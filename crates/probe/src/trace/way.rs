@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use model::{AnswerKind, MplsLabel};
+use model::{MplsLabel, ReplyKind};
 
 use crate::Error;
 use crate::numbered::Moment;
@@ -22,7 +22,7 @@ pub(super) enum Which {
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     pub(super) which: Which,
-    pub(super) kind: AnswerKind,
+    pub(super) kind: ReplyKind,
     pub(super) from: IpAddr,
     pub(super) at: Moment,
     /// MTU of the next link, if the packet was too large.

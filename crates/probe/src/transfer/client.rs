@@ -78,7 +78,7 @@ pub fn run(options: &Options, stop: &Stop, progress: &Progress) -> Result<Transf
         peer: options.peer.clone(),
         address: Some(options.address),
         direction: options.direction,
-        with: if options.url.is_some() { TransferPeer::Http } else { TransferPeer::Netwhy },
+        peer_kind: if options.url.is_some() { TransferPeer::Http } else { TransferPeer::Netwhy },
         size_bytes: options.size.filter(|_| options.url.is_none()),
         interval_ms: options.interval.map(|interval| interval.as_millis() as u64),
         reconnect: options.reconnect,
@@ -93,21 +93,22 @@ pub fn run(options: &Options, stop: &Stop, progress: &Progress) -> Result<Transf
     }
     let mut arrival = 0.0;
     for stream in streams {
-        all.begun += stream.begun;
-        all.done += stream.done;
+        all.started += stream.begun;
+        all.completed += stream.done;
         all.bytes = all.bytes.saturating_add(stream.bytes);
         for error in stream.errors {
-            TransferError::add(&mut all.errors, &error.words, error.count);
+            TransferError::add(&mut all.errors, &error.message, error.count);
         }
         arrival += stream.best_rate;
         all.senders.extend(stream.sender);
         all.transfers.extend(stream.transfers);
     }
     all.transfers.sort_by_key(|one| (one.at_us, one.stream));
-    all.transfers.truncate(Transfer::MOST);
+    all.transfers.truncate(Transfer::MAX_TRANSFERS_KEPT);
     let first = all.transfers.first().map_or(0, |one| one.at_us);
     all.transfers.iter_mut().for_each(|one| one.at_us -= first);
-    all.took_us = all.transfers.iter().map(|one| one.at_us + one.took_us).max().unwrap_or(0);
+    all.duration_us =
+        all.transfers.iter().map(|one| one.at_us + one.duration_us).max().unwrap_or(0);
     if let Some(control) = control.take() {
         match control.report() {
             Ok(report) => {
@@ -182,8 +183,8 @@ impl<'a> Shared<'a> {
             };
             result.begun += 1;
             let ended = self.transfer(&mut open, &mut one, &mut result, began, &buffer);
-            one.took_us = began.elapsed().as_micros() as u64;
-            one.done = ended.is_ok();
+            one.duration_us = began.elapsed().as_micros() as u64;
+            one.completed = ended.is_ok();
             result.bytes = result.bytes.saturating_add(one.bytes);
             if let Some(open) = &mut open {
                 open.used = Some(Instant::now());
@@ -201,7 +202,7 @@ impl<'a> Shared<'a> {
                     failures += 1;
                 }
             }
-            if result.transfers.len() < Transfer::MOST {
+            if result.transfers.len() < Transfer::MAX_TRANSFERS_KEPT {
                 result.transfers.push(one);
             }
             if options.reconnect || failures > 0 {

@@ -1,8 +1,8 @@
 //! Measured transfers held against theory: bandwidth, round trip, the window that each began with.
 
 use model::{
-    BandwidthFrom, OneTransfer, SendPart, Transfer, TransferDirection, TransferSender,
-    TransferTheory,
+    BandwidthSource, OneTransfer, SenderTimeCategory, TheoreticalTime, Transfer, TransferDirection,
+    TransferSender,
 };
 
 use super::theory::{Given, theory};
@@ -39,28 +39,28 @@ pub(super) fn compare(all: &mut Transfer, options: &Options, arrival: f64) {
         all.senders.iter().map(of).fold(0, u64::saturating_add) as f64 * 8.0
     };
     let best = [
-        (options.bandwidth_bps.unwrap_or(0.0), BandwidthFrom::Given),
-        (sum(|sender| sender.best_rate), BandwidthFrom::DeliveryRate),
-        (arrival * 8.0, BandwidthFrom::Arrival),
-        (sum(|sender| sender.best_limited_rate), BandwidthFrom::AtLeast),
+        (options.bandwidth_bps.unwrap_or(0.0), BandwidthSource::Given),
+        (sum(|sender| sender.best_rate), BandwidthSource::DeliveryRate),
+        (arrival * 8.0, BandwidthSource::Arrival),
+        (sum(|sender| sender.best_limited_rate), BandwidthSource::AtLeast),
     ];
     let Some((mut bps, mut from)) = best.into_iter().find(|(bps, _)| *bps > 0.0) else { return };
-    let given = from == BandwidthFrom::Given;
+    let given = from == BandwidthSource::Given;
     // What an end held itself did not fill the path.
-    if from == BandwidthFrom::DeliveryRate && held_by_ends(all) {
-        from = BandwidthFrom::AtLeast;
+    if from == BandwidthSource::DeliveryRate && held_by_ends(all) {
+        from = BandwidthSource::AtLeast;
     }
     // What is too short to fill the path shows no more than its own rate: a path over which it went
     // faster than that rate allows has more.
     for _ in 0..if given { 0 } else { MOST_STEPS } {
         let mut likely =
             all.transfers.iter().filter_map(|one| Some((one, of(all, options, one, bps)?)));
-        if !likely.any(|(one, theory)| theory.us as f64 > one.took_us as f64 * TOO_SLOW) {
+        if !likely.any(|(one, theory)| theory.total_us as f64 > one.duration_us as f64 * TOO_SLOW) {
             break;
         }
-        (bps, from) = (bps * STEP, BandwidthFrom::AtLeast);
+        (bps, from) = (bps * STEP, BandwidthSource::AtLeast);
     }
-    (all.bandwidth_bps, all.bandwidth_from) = (Some(bps), Some(from));
+    (all.bandwidth_bps, all.bandwidth_source) = (Some(bps), Some(from));
     let theories: Vec<_> = all.transfers.iter().map(|one| of(all, options, one, bps)).collect();
     for (one, theory) in all.transfers.iter_mut().zip(theories) {
         one.theory = theory;
@@ -69,17 +69,17 @@ pub(super) fn compare(all: &mut Transfer, options: &Options, arrival: f64) {
 
 /// Whether the ends, and not the path, held the transfers for most of the time.
 fn held_by_ends(all: &Transfer) -> bool {
-    let shares = all.shares();
-    let sum = |of: &dyn Fn(SendPart) -> bool| {
-        shares.iter().filter(|share| of(share.part)).map(|share| share.us).sum::<u64>()
+    let shares = all.time_breakdown();
+    let sum = |of: &dyn Fn(SenderTimeCategory) -> bool| {
+        shares.iter().filter(|share| of(share.category)).map(|share| share.time_us).sum::<u64>()
     };
     let ends = sum(&|part| {
         matches!(
             part,
-            SendPart::Application
-                | SendPart::Writing
-                | SendPart::SendBuffer
-                | SendPart::ReceiveWindow
+            SenderTimeCategory::Application
+                | SenderTimeCategory::Writing
+                | SenderTimeCategory::SendBuffer
+                | SenderTimeCategory::ReceiveWindow
         )
     });
     ends > sum(&|_| true) / 2
@@ -87,10 +87,10 @@ fn held_by_ends(all: &Transfer) -> bool {
 
 /// What theory says of one transfer; `None`: it was not done, has no size, or the round trip is not
 /// known.
-fn of(all: &Transfer, options: &Options, one: &OneTransfer, bps: f64) -> Option<TransferTheory> {
+fn of(all: &Transfer, options: &Options, one: &OneTransfer, bps: f64) -> Option<TheoreticalTime> {
     // One without a size takes as long as it is let.
     let bulk = options.size.is_none() && options.url.is_none();
-    if !one.done || one.bytes == 0 || bulk {
+    if !one.completed || one.bytes == 0 || bulk {
         return None;
     }
     let new = one.connect_us.is_some();
@@ -112,7 +112,7 @@ fn of(all: &Transfer, options: &Options, one: &OneTransfer, bps: f64) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use model::{SendShare, SendStart};
+    use model::{SendStart, SenderTimeShare};
 
     use super::*;
 
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    fn measured(took_us: u64, best_rate: u64) -> Transfer {
+    fn measured(duration_us: u64, best_rate: u64) -> Transfer {
         let start = SendStart {
             number: 0,
             window_segments: 10,
@@ -146,9 +146,9 @@ mod tests {
         };
         Transfer {
             transfers: vec![OneTransfer {
-                took_us,
+                duration_us,
                 bytes: 100_000,
-                done: true,
+                completed: true,
                 connect_us: Some(80_000),
                 ..OneTransfer::default()
             }],
@@ -156,7 +156,10 @@ mod tests {
                 starts: vec![start],
                 best_rate,
                 min_rtt_us: Some(80_000),
-                shares: vec![SendShare { part: SendPart::SlowStart, us: 9 }],
+                time_breakdown: vec![SenderTimeShare {
+                    category: SenderTimeCategory::SlowStart,
+                    time_us: 9,
+                }],
                 ..TransferSender::default()
             }],
             ..Transfer::default()
@@ -167,28 +170,30 @@ mod tests {
     fn a_transfer_that_is_too_short_for_the_path_shows_the_least_that_it_has() {
         let mut all = measured(327_000, 5_000_000 / 8);
         compare(&mut all, &options(), 0.0);
-        assert_eq!(all.bandwidth_from, Some(BandwidthFrom::AtLeast));
+        assert_eq!(all.bandwidth_source, Some(BandwidthSource::AtLeast));
         let theory = all.transfers[0].theory.unwrap();
-        assert!(theory.us.abs_diff(327_000) < 12_000, "{theory:?}");
+        assert!(theory.total_us.abs_diff(327_000) < 12_000, "{theory:?}");
         assert_eq!((theory.rounds, theory.window_segments), (4, 10));
         // One that took longer than its own rate says is as it is.
         let mut all = measured(900_000, 100_000_000 / 8);
         compare(&mut all, &options(), 0.0);
-        assert_eq!(all.bandwidth_from, Some(BandwidthFrom::DeliveryRate));
+        assert_eq!(all.bandwidth_source, Some(BandwidthSource::DeliveryRate));
         assert_eq!(all.bandwidth_bps, Some(1e8));
     }
 
     #[test]
     fn what_the_ends_hold_tells_nothing_of_the_path_and_what_is_given_stays() {
         let mut all = measured(900_000, 100_000_000 / 8);
-        all.senders[0].shares.push(SendShare { part: SendPart::SendBuffer, us: 10 });
+        all.senders[0]
+            .time_breakdown
+            .push(SenderTimeShare { category: SenderTimeCategory::SendBuffer, time_us: 10 });
         compare(&mut all, &options(), 0.0);
-        assert_eq!(all.bandwidth_from, Some(BandwidthFrom::AtLeast));
+        assert_eq!(all.bandwidth_source, Some(BandwidthSource::AtLeast));
         let mut all = measured(1, 1);
         compare(&mut all, &Options { bandwidth_bps: Some(2e6), ..options() }, 9.0);
         assert_eq!(
-            (all.bandwidth_bps, all.bandwidth_from),
-            (Some(2e6), Some(BandwidthFrom::Given))
+            (all.bandwidth_bps, all.bandwidth_source),
+            (Some(2e6), Some(BandwidthSource::Given))
         );
         let mut nothing = Transfer::default();
         compare(&mut nothing, &options(), 0.0);

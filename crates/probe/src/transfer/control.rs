@@ -103,10 +103,10 @@ impl<'a> Control<'a> {
         let mut report: Report = serde_json::from_slice(&bytes)
             .map_err(|error| Ended::Failed(format!("its report cannot be read: {error}")))?;
         report.senders.truncate(self.streams as usize);
-        report.failures.truncate(TransferError::MOST);
+        report.failures.truncate(TransferError::MAX_KINDS);
         for sender in &mut report.senders {
-            sender.samples.truncate(TransferSender::MOST);
-            sender.starts.truncate(Transfer::MOST);
+            sender.samples.truncate(TransferSender::MAX_SAMPLES);
+            sender.starts.truncate(Transfer::MAX_TRANSFERS_KEPT);
         }
         Ok(report)
     }

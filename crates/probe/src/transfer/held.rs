@@ -5,7 +5,7 @@
 //! start as long as the congestion window is full, below its threshold, and the round trip is that of
 //! an empty path.
 
-use model::{SendPart, TcpInfo};
+use model::{SenderTimeCategory, TcpInfo};
 
 /// `TCP_CA_Recovery` of linux/tcp.h: from here on lost segments are repeated.
 const RECOVERY: u8 = 3;
@@ -38,19 +38,21 @@ fn window_full(info: &TcpInfo) -> Option<bool> {
 }
 
 /// What held the stream, by the state at the end of an interval.
-pub(super) fn part(info: &TcpInfo, doing: Doing, congestion: Option<&str>) -> SendPart {
+pub(super) fn part(info: &TcpInfo, doing: Doing, congestion: Option<&str>) -> SenderTimeCategory {
     if info.ca_state.is_some_and(|state| state >= RECOVERY) {
-        return SendPart::Loss;
+        return SenderTimeCategory::Loss;
     }
     let drained = info.notsent_bytes == Some(0);
     if !drained && window_full(info) == Some(true) && info.unacked < info.snd_cwnd {
-        return SendPart::ReceiveWindow;
+        return SenderTimeCategory::ReceiveWindow;
     }
     match doing {
-        Doing::Done if drained => return SendPart::Tail,
-        Doing::Blocked if drained && room(info) == Some(true) => return SendPart::SendBuffer,
+        Doing::Done if drained => return SenderTimeCategory::Tail,
+        Doing::Blocked if drained && room(info) == Some(true) => {
+            return SenderTimeCategory::SendBuffer;
+        }
         Doing::Getting | Doing::Writing if drained && room(info) == Some(true) => {
-            return SendPart::Application;
+            return SenderTimeCategory::Application;
         }
         _ => {}
     }
@@ -61,7 +63,7 @@ pub(super) fn part(info: &TcpInfo, doing: Doing, congestion: Option<&str>) -> Se
         && info.snd_cwnd.zip(info.unacked).is_some_and(|(cwnd, out)| cwnd / 2 < out);
     let trip = info.rtt_us.zip(info.min_rtt_us.filter(|us| *us > 0));
     let empty = trip.is_some_and(|(now, least)| now <= least.saturating_add(least / 4 + 1_000));
-    if starts && empty { SendPart::SlowStart } else { SendPart::Network }
+    if starts && empty { SenderTimeCategory::SlowStart } else { SenderTimeCategory::Network }
 }
 
 #[cfg(test)]
@@ -87,33 +89,44 @@ pub(super) mod tests {
     fn an_interval_belongs_to_what_held_the_stream() {
         let cubic = Some("cubic");
         for (info, doing, expected) in [
-            (info(3, 10, 0), Doing::Getting, SendPart::Application),
-            (info(3, 10, 0), Doing::Blocked, SendPart::SendBuffer),
-            (info(3, 10, 0), Doing::Done, SendPart::Tail),
-            (info(10, 10, 5000), Doing::Blocked, SendPart::SlowStart),
-            (info(10, 10, 5000), Doing::Done, SendPart::SlowStart),
+            (info(3, 10, 0), Doing::Getting, SenderTimeCategory::Application),
+            (info(3, 10, 0), Doing::Blocked, SenderTimeCategory::SendBuffer),
+            (info(3, 10, 0), Doing::Done, SenderTimeCategory::Tail),
+            (info(10, 10, 5000), Doing::Blocked, SenderTimeCategory::SlowStart),
+            (info(10, 10, 5000), Doing::Done, SenderTimeCategory::SlowStart),
             (
                 TcpInfo { rtt_us: Some(90_000), ..info(10, 10, 1) },
                 Doing::Writing,
-                SendPart::Network,
+                SenderTimeCategory::Network,
             ),
             (
                 TcpInfo { snd_ssthresh: Some(8), ..info(10, 10, 1) },
                 Doing::Writing,
-                SendPart::Network,
+                SenderTimeCategory::Network,
             ),
-            (TcpInfo { ca_state: Some(4), ..info(3, 10, 0) }, Doing::Getting, SendPart::Loss),
+            (
+                TcpInfo { ca_state: Some(4), ..info(3, 10, 0) },
+                Doing::Getting,
+                SenderTimeCategory::Loss,
+            ),
             (
                 TcpInfo { snd_wnd: Some(9 * 1448), ..info(9, 99, 1) },
                 Doing::Blocked,
-                SendPart::ReceiveWindow,
+                SenderTimeCategory::ReceiveWindow,
             ),
-            (info(9, 99, 1), Doing::Blocked, SendPart::Network),
+            (info(9, 99, 1), Doing::Blocked, SenderTimeCategory::Network),
             // An old kernel, which does not tell what was not sent.
-            (TcpInfo { notsent_bytes: None, ..info(3, 10, 0) }, Doing::Getting, SendPart::Network),
+            (
+                TcpInfo { notsent_bytes: None, ..info(3, 10, 0) },
+                Doing::Getting,
+                SenderTimeCategory::Network,
+            ),
         ] {
             assert_eq!(part(&info, doing, cubic), expected, "{info:?} {doing:?}");
         }
-        assert_eq!(part(&info(10, 10, 1), Doing::Writing, Some("bbr")), SendPart::Network);
+        assert_eq!(
+            part(&info(10, 10, 1), Doing::Writing, Some("bbr")),
+            SenderTimeCategory::Network
+        );
     }
 }

@@ -180,7 +180,7 @@ mod tests {
             for direction in [TransferDirection::Down, TransferDirection::Up] {
                 for reconnect in [false, true] {
                     let all = go(&Options { direction, reconnect, ..options(address) }).unwrap();
-                    assert_eq!((all.done, all.bytes, all.errors.len()), (6, 1_800_000, 0));
+                    assert_eq!((all.completed, all.bytes, all.errors.len()), (6, 1_800_000, 0));
                     let connections = if reconnect { 3 } else { 1 };
                     assert_eq!(all.senders.len(), 2);
                     for sender in &all.senders {
@@ -244,7 +244,7 @@ mod tests {
                 stop.set();
                 let all = thread.join().unwrap().unwrap();
                 assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-                assert!(all.interrupted && all.done == 0 && all.bytes > 0, "{all:?}");
+                assert!(all.interrupted && all.completed == 0 && all.bytes > 0, "{all:?}");
                 assert_eq!(all.errors, []);
             });
         });

@@ -8,8 +8,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use model::{
-    Earlier, SendPart, SendSample, SendShare, SendStart, Socket, SocketMemory, TcpInfo, TcpState,
-    Timer, Transfer, TransferSender,
+    FirstSample, SendSample, SendStart, SenderTimeCategory, SenderTimeShare, Socket, SocketMemory,
+    TcpInfo, TcpState, Timer, Transfer, TransferSender,
 };
 
 use super::held::{Doing, part, room};
@@ -42,7 +42,7 @@ pub(super) struct Recorder {
     in_write: Duration,
     getting: Duration,
     memory: Option<(Instant, SocketMemory)>,
-    first: Option<(Instant, Earlier)>,
+    first: Option<(Instant, FirstSample)>,
     last: Option<(Instant, TcpInfo)>,
     looks: (u32, u32),
 }
@@ -134,18 +134,22 @@ impl Recorder {
             let mut give = |sender: &mut TransferSender, part, most: u64| {
                 let us = most.min(left);
                 left -= us;
-                add(&mut sender.shares, part, us);
+                add(&mut sender.time_breakdown, part, us);
             };
             let window = rwnd_limited_us.saturating_sub(previous.rwnd_limited_us);
             let buffer = sndbuf_limited_us.saturating_sub(previous.sndbuf_limited_us);
-            give(&mut self.sender, SendPart::ReceiveWindow, window);
-            give(&mut self.sender, SendPart::SendBuffer, buffer);
+            give(&mut self.sender, SenderTimeCategory::ReceiveWindow, window);
+            give(&mut self.sender, SenderTimeCategory::SendBuffer, buffer);
             let mut part = part(&info, doing, self.sender.congestion.as_deref());
-            if part == SendPart::Application {
+            if part == SenderTimeCategory::Application {
                 // The rest of it went by before: the path took what was there.
                 give(&mut self.sender, part, self.getting.as_micros() as u64);
-                give(&mut self.sender, SendPart::Writing, self.in_write.as_micros() as u64);
-                part = SendPart::Network;
+                give(
+                    &mut self.sender,
+                    SenderTimeCategory::Writing,
+                    self.in_write.as_micros() as u64,
+                );
+                part = SenderTimeCategory::Network;
             }
             give(&mut self.sender, part, u64::MAX);
         }
@@ -181,7 +185,7 @@ impl Recorder {
         }
         self.started = false;
         if let (Some(window), Some(segment)) = (info.snd_cwnd, info.snd_mss)
-            && self.sender.starts.len() < Transfer::MOST
+            && self.sender.starts.len() < Transfer::MAX_TRANSFERS_KEPT
         {
             self.sender.starts.push(SendStart {
                 number: self.number,
@@ -197,7 +201,7 @@ impl Recorder {
         if self.samples.last().is_some_and(|last| at_us < last.at_us + self.step_us) {
             return;
         }
-        if self.samples.len() >= TransferSender::MOST {
+        if self.samples.len() >= TransferSender::MAX_SAMPLES {
             let mut place = 0;
             self.samples.retain(|_| {
                 place += 1;
@@ -272,9 +276,9 @@ impl Recorder {
                 tcp: Some(Box::new(info)),
                 congestion: self.sender.congestion.clone(),
                 last_at_ms: (last_at - first_at).as_millis() as u64,
-                first: Some(Earlier {
-                    looks: self.looks.0,
-                    looks_send_full: self.looks.1,
+                first: Some(FirstSample {
+                    samples: self.looks.0,
+                    samples_send_buffer_full: self.looks.1,
                     ..first
                 }),
             }));
@@ -297,8 +301,8 @@ pub(super) fn merge(all: &mut TransferSender, one: TransferSender) {
     if longest(&one.samples) >= longest(&all.samples) {
         (all.sampled, all.samples) = (one.sampled, one.samples);
     }
-    for share in one.shares {
-        add(&mut all.shares, share.part, share.us);
+    for share in one.time_breakdown {
+        add(&mut all.time_breakdown, share.category, share.time_us);
     }
     all.stream = one.stream;
     all.connections += one.connections;
@@ -313,17 +317,17 @@ pub(super) fn merge(all: &mut TransferSender, one: TransferSender) {
         (a, b) => a.or(b),
     };
     all.starts.extend(one.starts);
-    all.starts.truncate(Transfer::MOST);
+    all.starts.truncate(Transfer::MAX_TRANSFERS_KEPT);
 }
 
-fn add(shares: &mut Vec<SendShare>, part: SendPart, us: u64) {
+fn add(shares: &mut Vec<SenderTimeShare>, part: SenderTimeCategory, us: u64) {
     if us == 0 {
         return;
     }
-    if let Some(known) = shares.iter_mut().find(|known| known.part == part) {
-        known.us = known.us.saturating_add(us);
+    if let Some(known) = shares.iter_mut().find(|known| known.category == part) {
+        known.time_us = known.time_us.saturating_add(us);
     } else {
-        shares.push(SendShare { part, us });
+        shares.push(SenderTimeShare { category: part, time_us: us });
     }
 }
 
@@ -331,8 +335,8 @@ fn threshold(info: &TcpInfo) -> Option<u32> {
     info.snd_ssthresh.filter(|segments| *segments < NO_THRESHOLD)
 }
 
-fn earlier(info: &TcpInfo) -> Earlier {
-    Earlier {
+fn earlier(info: &TcpInfo) -> FirstSample {
+    FirstSample {
         state: TcpState::Established,
         bytes_received: info.bytes_received.unwrap_or(0),
         bytes_acked: info.bytes_acked.unwrap_or(0),
@@ -340,7 +344,7 @@ fn earlier(info: &TcpInfo) -> Earlier {
         rwnd_limited_us: info.rwnd_limited_us.unwrap_or(0),
         sndbuf_limited_us: info.sndbuf_limited_us.unwrap_or(0),
         busy_us: info.busy_time_us.unwrap_or(0),
-        ..Earlier::default()
+        ..FirstSample::default()
     }
 }
 
@@ -363,17 +367,19 @@ mod tests {
                 ..info(10, 10, 5000)
             };
             recorder.take(now, told, Doing::Blocked, step * 1000);
-            assert!(recorder.samples.len() <= TransferSender::MOST);
+            assert!(recorder.samples.len() <= TransferSender::MAX_SAMPLES);
         }
         recorder.end();
         let sender = recorder.sender;
-        let us = |part| sender.shares.iter().find(|s| s.part == part).map_or(0, |s| s.us);
-        assert_eq!(us(SendPart::ReceiveWindow), 9_999_000);
-        assert_eq!(us(SendPart::SendBuffer), 4_999_500);
-        assert_eq!(us(SendPart::SlowStart), 4_999_500);
+        let us = |part| {
+            sender.time_breakdown.iter().find(|s| s.category == part).map_or(0, |s| s.time_us)
+        };
+        assert_eq!(us(SenderTimeCategory::ReceiveWindow), 9_999_000);
+        assert_eq!(us(SenderTimeCategory::SendBuffer), 4_999_500);
+        assert_eq!(us(SenderTimeCategory::SlowStart), 4_999_500);
         assert_eq!((sender.sampled, sender.starts.len()), (7, 1));
         let samples = &sender.samples;
-        assert!(samples.len() > TransferSender::MOST / 3, "{}", samples.len());
+        assert!(samples.len() > TransferSender::MAX_SAMPLES / 3, "{}", samples.len());
         assert!(samples.last().unwrap().at_us > 19_000_000);
         let even = samples.windows(2).all(|two| two[1].at_us - two[0].at_us < 200_000);
         assert!(even, "evenly spread");
@@ -391,13 +397,16 @@ mod tests {
                     writes: 2,
                     sampled: number,
                     samples: vec![sample],
-                    shares: vec![SendShare { part: SendPart::Tail, us: 5 }],
+                    time_breakdown: vec![SenderTimeShare {
+                        category: SenderTimeCategory::Tail,
+                        time_us: 5,
+                    }],
                     min_rtt_us: Some(number + 1),
                     ..TransferSender::default()
                 },
             );
         }
         assert_eq!((all.connections, all.writes, all.sampled), (3, 6, 0));
-        assert_eq!((all.shares[0].us, all.min_rtt_us), (15, Some(1)));
+        assert_eq!((all.time_breakdown[0].time_us, all.min_rtt_us), (15, Some(1)));
     }
 }

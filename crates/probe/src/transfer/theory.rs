@@ -7,7 +7,7 @@
 //! round costs a round trip less the time that its window takes to send (Kurose and Ross, Computer
 //! Networking, "TCP delay modelling"; RFC 6928, appendix A).
 
-use model::TransferTheory;
+use model::TheoreticalTime;
 
 /// Rounds after which any window is large enough.
 const MOST_ROUNDS: u32 = 40;
@@ -30,7 +30,7 @@ pub(super) struct Given {
 }
 
 /// How long it takes.
-pub(super) fn theory(given: Given) -> TransferTheory {
+pub(super) fn theory(given: Given) -> TheoreticalTime {
     let trip = given.round_trip_us as f64;
     let us = |bytes: f64| bytes * 8e6 / given.bandwidth_bps.max(1.0);
     let mut window =
@@ -47,8 +47,8 @@ pub(super) fn theory(given: Given) -> TransferTheory {
     let connect_us = if given.new { given.round_trip_us } else { 0 };
     let transmission_us = us(given.bytes as f64) as u64;
     let slow_start_us = stalled as u64;
-    TransferTheory {
-        us: connect_us
+    TheoreticalTime {
+        total_us: connect_us
             .saturating_add(given.round_trip_us)
             .saturating_add(slow_start_us)
             .saturating_add(transmission_us),
@@ -84,13 +84,13 @@ mod tests {
         assert_eq!((theory.connect_us, theory.transmission_us), (100_000, 320_000));
         let sent_us = 127.0 * 14_480.0 * 8e6 / 1e8;
         assert_eq!(theory.slow_start_us, (700_000.0 - sent_us) as u64);
-        assert_eq!(theory.us, 200_000 + 320_000 + theory.slow_start_us);
+        assert_eq!(theory.total_us, 200_000 + 320_000 + theory.slow_start_us);
     }
 
     #[test]
     fn a_window_that_is_large_enough_waits_for_nothing() {
         let kept = theory(Given { window_segments: 1000, new: false, ..FOUR_MB });
-        assert_eq!((kept.rounds, kept.slow_start_us, kept.us), (1, 0, 420_000));
+        assert_eq!((kept.rounds, kept.slow_start_us, kept.total_us), (1, 0, 420_000));
         let small = theory(Given { bytes: 10_000, ..FOUR_MB });
         assert_eq!((small.rounds, small.slow_start_us), (2, 0));
         let three = theory(Given { window_segments: 3, ..FOUR_MB });

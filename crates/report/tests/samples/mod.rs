@@ -1,9 +1,9 @@
 //! Reports as `diagnose` would make them, for the tests of this crate.
 
 use model::{
-    Cost, Effect, Figure, Finding, Focus, Gap, Host, Impact, ImpactUnit, ProcessName, Proof, Reach,
-    Remedy, RemedyChange, Report, RuledOut, SCHEMA_VERSION, Severity, Source, Subject, SubjectKind,
-    Undecided, Window,
+    Consequence, Cost, Figure, Finding, Focus, Host, Impact, ImpactUnit, MissingEvidence,
+    ProcessName, Proof, Reach, Remedy, RemedyChange, Report, RuledOut, SCHEMA_VERSION, Severity,
+    Source, Subject, SubjectKind, Undecided, Window,
 };
 
 /// A busy host on which nothing is wrong.
@@ -35,14 +35,14 @@ pub(crate) fn healthy() -> Report {
             ruled("time-wait-overflow", "TcpExtTCPTimeWaitOverflow +0"),
         ],
         undecided: vec![],
-        gaps: vec![],
+        missing_evidence: vec![],
         cost: Cost {
             cpu_ms: 40.0,
             cpu_percent_of_one: 0.4,
             max_resident_bytes: 11 << 20,
-            looks_planned: 100,
-            looks_made: 100,
-            looks_late: 0,
+            samples_planned: 100,
+            samples_taken: 100,
+            samples_late: 0,
         },
         packets: None,
         path: None,
@@ -67,7 +67,8 @@ pub(crate) fn trouble() -> Report {
         undecided("fd-exhausted", "the files of other users' processes", Some("run as root")),
         undecided("receiver-stalled", "two looks at the whole table", Some("netwhy --for 10s")),
     ];
-    report.gaps = vec![gap(Source::KernelLog, "the kernel's log", "/dev/kmsg: permission denied")];
+    report.missing_evidence =
+        vec![gap(Source::KernelLog, "the kernel's log", "/dev/kmsg: permission denied")];
     report
 }
 
@@ -134,12 +135,12 @@ fn accept_queue() -> Finding {
                 note: None,
             },
         ],
-        effects: vec![
-            Effect {
+        also_causes: vec![
+            Consequence {
                 cause: Some("syn-retransmitted".into()),
                 text: "clients repeated 2,204 SYNs".into(),
             },
-            Effect { cause: None, text: "connect() took 1 s and more in 412 cases".into() },
+            Consequence { cause: None, text: "connect() took 1 s and more in 412 cases".into() },
         ],
     }
 }
@@ -182,7 +183,7 @@ fn workers() -> Finding {
             reaches: Reach::AfterListen,
             note: None,
         }],
-        effects: vec![],
+        also_causes: vec![],
     }
 }
 
@@ -194,16 +195,16 @@ pub(crate) fn undecided(cause: &str, needs: &str, closes_with: Option<&str>) -> 
     Undecided {
         cause: cause.into(),
         needs: needs.into(),
-        closes_with: closes_with.map(str::to_string),
+        how_to_observe: closes_with.map(str::to_string),
     }
 }
 
-pub(crate) fn gap(source: Source, what: &str, why: &str) -> Gap {
-    Gap {
+pub(crate) fn gap(source: Source, what: &str, why: &str) -> MissingEvidence {
+    MissingEvidence {
         source,
         what: what.into(),
         why: why.into(),
-        closes_with: Some("run as root (sudo netwhy)".into()),
+        how_to_observe: Some("run as root (sudo netwhy)".into()),
     }
 }
 

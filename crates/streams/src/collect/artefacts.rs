@@ -14,7 +14,11 @@ fn many_late_segments_at_once_are_not_lost() {
         talk.packet(90_000 + place as u64, false, ACK, [next, 101, stamp(50_000), 1448], 60_000);
     }
     let sent = talk.sent_by_server();
-    assert_eq!((sent.reordered, sent.repeated(), sent.late_originals), (100, 0, 0), "{sent:?}");
+    assert_eq!(
+        (sent.reordered, sent.retransmitted(), sent.late_originals),
+        (100, 0, 0),
+        "{sent:?}"
+    );
 }
 
 #[test]
@@ -30,7 +34,7 @@ fn what_was_late_is_known_behind_many_copies() {
     // What was sent first, held up for longer than its copies took.
     (0..80).step_by(2).for_each(|segment| arrive(&mut talk, 90_900, segment));
     let sent = talk.sent_by_server();
-    assert_eq!((sent.late_originals, sent.repeated()), (40, 0), "{sent:?}");
+    assert_eq!((sent.late_originals, sent.retransmitted()), (40, 0), "{sent:?}");
 }
 
 #[test]
@@ -71,8 +75,12 @@ fn what_was_acknowledged_before_was_not_lost() {
         talk.packet(at + 5, true, ACK, [101, 1449, 0, 0], 60_000);
     }
     let sent = talk.sent_by_server();
-    assert_eq!((sent.repeated(), sent.acknowledged_before, sent.lost()), (3, 3, 0), "{sent:?}");
-    assert_eq!(sent.us(model::Part::Loss), 0, "nobody waited: {sent:?}");
+    assert_eq!(
+        (sent.retransmitted(), sent.already_acknowledged, sent.lost()),
+        (3, 3, 0),
+        "{sent:?}"
+    );
+    assert_eq!(sent.time_us(model::TimeCategory::Loss), 0, "nobody waited: {sent:?}");
     // The same with more to send: its sender waited for what was lost.
     let mut talk = Talk::open(60_000);
     talk.packet(50_000, true, ACK, [1, 1, 0, 100], 60_000);
@@ -83,7 +91,11 @@ fn what_was_acknowledged_before_was_not_lost() {
     talk.packet(530_000, false, ACK, [1449, 101, stamp(490_005), 1448], 60_000);
     talk.packet(530_005, true, ACK, [101, 2897, 0, 0], 60_000);
     let sent = talk.sent_by_server();
-    assert_eq!((sent.acknowledged_before, sent.us(model::Part::Loss)), (1, 400_000), "{sent:?}");
+    assert_eq!(
+        (sent.already_acknowledged, sent.time_us(model::TimeCategory::Loss)),
+        (1, 400_000),
+        "{sent:?}"
+    );
 }
 
 #[test]
@@ -103,8 +115,8 @@ fn a_window_whose_scale_was_cut_off_is_not_closed() {
             talk.packet(at + 5, true, ACK, [101, 1449 + segment * 1448, 0, 0], 100);
         }
         let sent = talk.sent_by_server();
-        assert_eq!((sent.options_cut, sent.window_scale.is_none()), (cut, cut), "{sent:?}");
-        assert_eq!((sent.segment_size, sent.closed_window.count), (Some(1460), 0), "{sent:?}");
+        assert_eq!((sent.options_truncated, sent.window_scale.is_none()), (cut, cut), "{sent:?}");
+        assert_eq!((sent.mss, sent.zero_window_stalls.count), (Some(1460), 0), "{sent:?}");
     }
 }
 
@@ -126,7 +138,7 @@ fn a_closed_window_is_one_without_its_handshake() {
     }
     let sent = talk.sent_by_server();
     assert_eq!((sent.lost(), sent.window_probes), (0, 10), "{sent:?}");
-    assert!(sent.us(model::Part::ReceiverStalled) > 4_000_000, "{sent:?}");
+    assert!(sent.time_us(model::TimeCategory::ReceiverStalled) > 4_000_000, "{sent:?}");
 }
 
 #[test]
@@ -147,5 +159,5 @@ fn full_segments_are_known_when_time_stamps_were_cut_off_the_handshake() {
     }
     let sent = talk.sent_by_client();
     // The first passed before the server had sent any stamp.
-    assert!(sent.acknowledged_late <= 1 && sent.delayed_ack.count == 0, "{sent:?}");
+    assert!(sent.acknowledged_late <= 1 && sent.delayed_ack_stalls.count == 0, "{sent:?}");
 }

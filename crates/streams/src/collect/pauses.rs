@@ -28,8 +28,8 @@ fn answers(pause_us: u64) -> CapturedDirection {
 #[test]
 fn a_pause_of_the_sender_is_no_round_trip() {
     let trips = answers(900_000).round_trip.expect("round trips");
-    assert!((39_000..41_000).contains(&trips.least_us) && trips.samples > 20, "{trips:?}");
-    assert!(trips.most_us < 80_000 && trips.inflated == 0.0, "{trips:?}");
+    assert!((39_000..41_000).contains(&trips.min_us) && trips.samples > 20, "{trips:?}");
+    assert!(trips.max_us < 80_000 && trips.inflated == 0.0, "{trips:?}");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_queue_makes_round_trips_long_at_the_receiver() {
         talk.packet(at + 5, true, ACK, [101, next + 1448, 0, 0], 60_000);
     }
     let trips = talk.sent_by_server().round_trip.expect("round trips");
-    assert!((290_000..310_000).contains(&trips.most_us) && trips.inflated > 0.5, "{trips:?}");
+    assert!((290_000..310_000).contains(&trips.max_us) && trips.inflated > 0.5, "{trips:?}");
 }
 
 /// Twenty round trips, in each of which the server fills a window of so many bytes; its reader takes
@@ -75,8 +75,10 @@ fn windows(grow: impl Fn(u32) -> u32, late: u64) -> CapturedDirection {
 #[test]
 fn a_window_that_grows_is_not_settled() {
     let spent = |direction: &CapturedDirection| {
-        let mut budget = direction.budget.iter();
-        budget.find(|share| share.part == model::Part::ReceiveWindow).map_or(0, |share| share.us)
+        let mut budget = direction.time_breakdown.iter();
+        budget
+            .find(|share| share.category == model::TimeCategory::ReceiveWindow)
+            .map_or(0, |share| share.time_us)
     };
     let same = windows(|_| 128 << 8, 0);
     assert!(spent(&same) > 600_000, "{same:?}");

@@ -64,11 +64,13 @@ impl Said {
             .iter()
             .map(|(request, (turns, time))| SlowRequest {
                 request: request.clone(),
-                turns: *turns,
-                us: u64::try_from(time / 1_000).unwrap_or(0),
+                exchanges: *turns,
+                think_time_us: u64::try_from(time / 1_000).unwrap_or(0),
             })
             .collect();
-        told.sort_by(|a, b| (Reverse(a.us), &a.request).cmp(&(Reverse(b.us), &b.request)));
+        told.sort_by(|a, b| {
+            (Reverse(a.think_time_us), &a.request).cmp(&(Reverse(b.think_time_us), &b.request))
+        });
         told.truncate(TOLD);
         told
     }

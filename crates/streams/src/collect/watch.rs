@@ -225,7 +225,7 @@ fn only(packets: &mut Packets, selected: u64, times: &HashMap<SocketAddr, Histog
     packets.services.retain(|service| service.streams > 0);
     for service in &mut packets.services {
         let times = times.get(&service.server);
-        service.turn_p50_us = times.and_then(|times| times.quantile(0.5));
-        service.turn_p99_us = times.and_then(|times| times.quantile(0.99));
+        service.exchange_p50_us = times.and_then(|times| times.quantile(0.5));
+        service.exchange_p99_us = times.and_then(|times| times.quantile(0.99));
     }
 }

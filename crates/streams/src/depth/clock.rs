@@ -1,7 +1,7 @@
 //! Where the time between two packets of a stream went, and that of each turn: differences of the
 //! stream's budget.
 
-use model::{CapturedTurn, Part, Share};
+use model::{CapturedExchange, TimeCategory, TimeShare};
 
 use super::{micros, side};
 use crate::Nanos;
@@ -73,7 +73,7 @@ fn closed(stream: &Stream) -> [Nanos; 2] {
 
 /// Time lost in these parts.
 pub fn lost(parts: &Parts) -> Nanos {
-    Part::ALL
+    TimeCategory::ALL
         .into_iter()
         .zip(parts)
         .filter(|(part, _)| part.is_lost())
@@ -82,10 +82,11 @@ pub fn lost(parts: &Parts) -> Nanos {
 
 /// What was waited for most, and for how long, if it was a good part of the time: the way and
 /// transmission are no waiting.
-pub fn waited(parts: &Parts) -> Option<(Part, Nanos)> {
+pub fn waited(parts: &Parts) -> Option<(TimeCategory, Nanos)> {
     let whole = parts.iter().fold(0, |sum: Nanos, time| sum.saturating_add(*time));
-    let all = Part::ALL.into_iter().zip(parts.iter().copied());
-    let all = all.filter(|(part, _)| !matches!(part, Part::Network | Part::Connect));
+    let all = TimeCategory::ALL.into_iter().zip(parts.iter().copied());
+    let all =
+        all.filter(|(part, _)| !matches!(part, TimeCategory::Network | TimeCategory::Connect));
     all.max_by_key(|(_, time)| *time).filter(|(_, time)| *time > 0 && *time >= whole / 4)
 }
 
@@ -104,28 +105,32 @@ fn difference(now: &Parts, before: &Parts) -> Parts {
 
 impl Spent {
     /// As a row. `began` is the time of the first packet of the capture.
-    pub fn told(&self, stream: &Stream, began: Nanos) -> CapturedTurn {
+    pub fn told(&self, stream: &Stream, began: Nanos) -> CapturedExchange {
         let turn = &self.turn;
         let time = |nanos: Nanos| u64::try_from(nanos / 1_000).unwrap_or(0);
-        let shares = Part::ALL.into_iter().zip(self.parts);
+        let shares = TimeCategory::ALL.into_iter().zip(self.parts);
         let said = stream.spoken().and_then(|spoken| spoken.of_turn(turn.number));
         let asked = said.and_then(|said| said.request);
-        CapturedTurn {
+        CapturedExchange {
             stream: stream.number,
-            turn: turn.number.into(),
-            asker: side(stream, turn.asker.into()),
+            exchange: turn.number.into(),
+            requester: side(stream, turn.asker.into()),
             at_us: micros(began, turn.asked),
             request_bytes: turn.request_bytes,
             request_us: micros(turn.asked, turn.asked_last),
-            wait_us: turn.wait().map(time),
-            answer_bytes: turn.answer_bytes,
-            whole_us: turn.whole().map(time),
+            response_wait_us: turn.wait().map(time),
+            response_bytes: turn.answer_bytes,
+            total_us: turn.whole().map(time),
             method: asked.map(|(method, _)| method.to_string()),
             target: asked.map(|(_, target)| target.to_string()),
             status: said.and_then(|said| said.status),
-            budget: shares
-                .filter(|(part, spent)| *part != Part::ClientIdle && time(*spent) > 0)
-                .map(|(part, spent)| Share { part, us: time(spent), turns: 1 })
+            time_breakdown: shares
+                .filter(|(part, spent)| *part != TimeCategory::ClientIdle && time(*spent) > 0)
+                .map(|(part, spent)| TimeShare {
+                    category: part,
+                    time_us: time(spent),
+                    exchanges: 1,
+                })
                 .collect(),
         }
     }

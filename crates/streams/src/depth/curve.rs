@@ -56,7 +56,7 @@ impl Curves {
         let step = steps[place].get_or_insert_default();
         step.sent = step.sent.max(now.sent);
         step.acknowledged = step.acknowledged.max(now.acknowledged);
-        step.edge = step.edge.max(now.edge);
+        step.right_edge = step.right_edge.max(now.right_edge);
     }
 
     /// A segment that was sent again.
@@ -86,7 +86,7 @@ impl Curves {
             if let Some(step) = steps.get(place).copied().flatten() {
                 now.sent = now.sent.max(step.sent);
                 now.acknowledged = now.acknowledged.max(step.acknowledged);
-                now.edge = now.edge.max(step.edge);
+                now.right_edge = now.right_edge.max(step.right_edge);
             }
             now
         });
@@ -95,7 +95,7 @@ impl Curves {
             side: Some(name),
             step_ns: self.step,
             steps: steps.collect(),
-            repeated: if side == 0 { a.kept } else { b.kept },
+            retransmitted: if side == 0 { a.kept } else { b.kept },
         }
     }
 }
@@ -106,7 +106,7 @@ fn halve(steps: &mut Vec<Option<CurveStep>>) {
         pair.iter().flatten().copied().reduce(|a, b| CurveStep {
             sent: a.sent.max(b.sent),
             acknowledged: a.acknowledged.max(b.acknowledged),
-            edge: a.edge.max(b.edge),
+            right_edge: a.right_edge.max(b.right_edge),
         })
     });
     *steps = halves.collect();
@@ -121,7 +121,7 @@ mod tests {
         let mut curves = Curves::default();
         for second in 0..100_000 {
             let sent = second as u64 * 10;
-            let step = CurveStep { sent, acknowledged: sent / 2, edge: Some(sent + 100) };
+            let step = CurveStep { sent, acknowledged: sent / 2, right_edge: Some(sent + 100) };
             curves.add(1, second * 1_000_000_000, step);
             curves.again(1, second * 1_000_000_000, sent);
         }
@@ -129,9 +129,12 @@ mod tests {
         assert!(curve.steps.len() <= STEPS && curve.steps.len() > STEPS / 2 - 2);
         assert!(curve.steps.is_sorted_by_key(|step| step.sent));
         let last = curve.steps.last().unwrap();
-        assert_eq!((last.sent, last.acknowledged, last.edge), (999_990, 499_995, Some(1_000_090)));
-        assert!(curve.repeated.len() <= REPEATED && curve.repeated.len() > REPEATED / 4);
-        assert_eq!(curve.repeated[0], (0, 0));
+        assert_eq!(
+            (last.sent, last.acknowledged, last.right_edge),
+            (999_990, 499_995, Some(1_000_090))
+        );
+        assert!(curve.retransmitted.len() <= REPEATED && curve.retransmitted.len() > REPEATED / 4);
+        assert_eq!(curve.retransmitted[0], (0, 0));
     }
 
     #[test]

@@ -30,14 +30,16 @@ pub fn of(passed: &Passed<'_>, since: &Parts, mut each: impl FnMut(CapturedEvent
     };
     let lost = Some(clock::lost(since));
     let repeated = match event.kind {
-        Kind::RepeatedFast => Some(EventKind::RepeatedFast),
-        Kind::RepeatedTimeout => Some(EventKind::RepeatedTimeout),
-        Kind::RepeatedUnseen => Some(EventKind::RepeatedUnseen),
-        Kind::Repeated => Some(EventKind::RepeatedOther),
+        Kind::RepeatedFast => Some(EventKind::FastRetransmission),
+        Kind::RepeatedTimeout => Some(EventKind::RtoRetransmission),
+        Kind::RepeatedUnseen => Some(EventKind::RetransmissionOriginalNotCaptured),
+        Kind::Repeated => Some(EventKind::RetransmissionKindUnknown),
         _ => None,
     };
     match (repeated, event.kind) {
-        (Some(_), _) if tcp.flags.has(Flags::SYN) => add(EventKind::SynRepeated, passed.side, lost),
+        (Some(_), _) if tcp.flags.has(Flags::SYN) => {
+            add(EventKind::SynRetransmission, passed.side, lost)
+        }
         (Some(kind), _) => add(kind, passed.side, lost),
         (None, Kind::Reordered) => add(EventKind::Reordered, passed.side, None),
         (None, Kind::WindowProbe) => add(EventKind::WindowProbe, passed.side, None),

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 
-use model::{CapturedTurn, Curve, CurveStep, Part, Phase, PhaseKind};
+use model::{CapturedExchange, Curve, CurveStep, Phase, PhaseKind, TimeCategory};
 use wire::packet::tcp::Flags;
 
 use super::clock::{self, Clock, Spent};
@@ -53,7 +53,7 @@ pub struct Step {
     /// The stall that it ended.
     pub stall: Option<Stall>,
     /// What was waited for since the packet before it, and for how long.
-    pub waited: Option<(Part, Nanos)>,
+    pub waited: Option<(TimeCategory, Nanos)>,
     /// The turn that it began.
     pub began_turn: Option<u64>,
     /// Whether its sender's window was closed before.
@@ -68,7 +68,7 @@ pub struct Recorded {
     /// The parts of its life.
     pub phases: Vec<Phase>,
     /// The turns that took longest, the slowest first.
-    pub slowest: Vec<CapturedTurn>,
+    pub slowest: Vec<CapturedExchange>,
     /// When the first packet passed.
     pub first: Nanos,
     /// Packets of it.
@@ -160,7 +160,7 @@ pub struct Recorder {
 
 /// A turn that may be one of the slowest; which of two is kept, its number decides.
 #[derive(Debug, Clone)]
-struct Slow(CapturedTurn);
+struct Slow(CapturedExchange);
 
 impl PartialEq for Slow {
     fn eq(&self, _: &Self) -> bool {
@@ -297,7 +297,7 @@ impl Recorder {
                 self.edges[place] = self.edges[place].max(edge);
             }
             let edge = (self.edges[place] > 0).then_some(self.edges[place]);
-            self.curves.add(place, at, CurveStep { sent: end, acknowledged, edge });
+            self.curves.add(place, at, CurveStep { sent: end, acknowledged, right_edge: edge });
             let repeated = matches!(
                 passed.event.kind,
                 Kind::RepeatedFast | Kind::RepeatedTimeout | Kind::RepeatedUnseen | Kind::Repeated
@@ -321,7 +321,8 @@ impl Recorder {
             let around = self.open.swap_remove(at);
             self.close(around);
         }
-        let thought = [Part::ServerThink, Part::Application, Part::Unexplained];
+        let thought =
+            [TimeCategory::ServerThink, TimeCategory::Application, TimeCategory::Unexplained];
         let rank = (
             event::stalled(passed, since),
             thought.into_iter().map(|part| since[part as usize]).sum::<Nanos>(),
@@ -442,7 +443,11 @@ impl Recorder {
         let mut phases = Vec::new();
         let mut until = |phase: PhaseKind, to: Nanos| {
             let to = to.clamp(from, end.max(from));
-            phases.push(Phase { phase, at_us: micros(stream.first, from), us: micros(from, to) });
+            phases.push(Phase {
+                phase,
+                at_us: micros(stream.first, from),
+                duration_us: micros(from, to),
+            });
             from = to;
         };
         if stream.syn.is_known() || stream.syn_ack.is_known() {
@@ -450,9 +455,9 @@ impl Recorder {
         }
         if let Some((first, last)) = self.first_data.zip(self.last_data) {
             until(PhaseKind::BeforeData, first);
-            until(PhaseKind::FirstTurn, self.second_turn.unwrap_or(last));
+            until(PhaseKind::FirstExchange, self.second_turn.unwrap_or(last));
             if self.second_turn.is_some() {
-                until(PhaseKind::LaterTurns, last);
+                until(PhaseKind::LaterExchanges, last);
             }
         }
         until(PhaseKind::AfterData, end);

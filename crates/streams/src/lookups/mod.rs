@@ -255,7 +255,7 @@ impl Server {
         self.lost = self.lost.saturating_add(lost);
         if self.worst.as_ref().is_none_or(|(most, _)| waited > *most) {
             let us = micros(waited);
-            self.worst = Some((waited, SlowLookup { name: message.text(), client, us }));
+            self.worst = Some((waited, SlowLookup { name: message.text(), client, waited_us: us }));
         }
     }
 }

@@ -55,7 +55,7 @@ fn a_silent_server_costs_the_time_until_the_next_is_asked() {
     assert_eq!((silent.queries, silent.answers, silent.unanswered), (2, 0, 2));
     assert_eq!(silent.lost_us, 5_000_000, "IPv4 and IPv6 were waited for at once");
     let worst = silent.worst.expect("a look-up");
-    assert_eq!((&*worst.name, worst.us), ("www.example.org", 5_000_000));
+    assert_eq!((&*worst.name, worst.waited_us), ("www.example.org", 5_000_000));
     let good = play.told(SECOND, 6000);
     assert_eq!((good.queries, good.answers, good.unanswered, good.lost_us), (2, 2, 0, 0));
     assert!(good.answer_p50_us.is_some_and(|us| (2_500..3_500).contains(&us)), "{good:?}");

@@ -79,10 +79,10 @@ impl Delays {
         };
         Some(PathDelay {
             samples: self.samples,
-            least_us: took.map(|took| (took + self.least.saturating_sub(shortest) as f64) / 1e3),
+            min_us: took.map(|took| (took + self.least.saturating_sub(shortest) as f64) / 1e3),
             p50_us: quantile(0.5),
             p99_us: quantile(0.99),
-            most_us: us(self.most.saturating_sub(shortest) as f64),
+            max_us: us(self.most.saturating_sub(shortest) as f64),
         })
     }
 }
@@ -118,7 +118,7 @@ mod tests {
         for (found, exact) in [(told.p50_us, 5_000.0), (told.p99_us, 9_900.0)] {
             assert!((found / exact - 1.0).abs() < 0.07, "{found} for {exact}");
         }
-        assert_eq!((told.most_us, told.samples, told.least_us), (10_000.0, 10_000, Some(5_001.0)));
+        assert_eq!((told.max_us, told.samples, told.min_us), (10_000.0, 10_000, Some(5_001.0)));
         for odd in [Nanos::MIN / 4, Nanos::MAX / 4] {
             delays.add(odd);
         }

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 
-use model::{Path, PathClock, PathDelay, PathLoss, PathService, PathStream, PathWay};
+use model::{Path, PathClock, PathDelay, PathDirection, PathLoss, PathService, PathStream};
 use wire::packet::tcp::Flags;
 
 use super::clock::Clock;
@@ -57,7 +57,7 @@ struct Live {
 /// All streams.
 #[derive(Debug, Default)]
 struct Sums {
-    ways: [PathWay; 2],
+    ways: [PathDirection; 2],
     delays: [Delays; 2],
     before_they_left: u64,
 }
@@ -95,7 +95,7 @@ struct Ranked {
     lost: u64,
     longest: Nanos,
     pair: usize,
-    ways: [PathWay; 2],
+    ways: [PathDirection; 2],
     delays: [Delays; 2],
 }
 
@@ -330,7 +330,7 @@ impl Merge {
         let clock = PathClock {
             offset_us: both.then_some(us(offset)),
             uncertainty_us: both.then_some(us(trip.abs() / 2.0)),
-            least_round_trip_us: both.then_some(us(trip)),
+            min_round_trip_us: both.then_some(us(trip)),
             drift_ppm: drifts.then_some(slope * 1e6),
             drift_uncertainty_ppm: disagree.map(|disagree| disagree * 1e6),
             before_they_left: self.totals.before_they_left,
@@ -366,11 +366,11 @@ fn sender(pair: &Pair, place: usize, seen: &Glimpse) -> Option<usize> {
 }
 
 /// Segments lost before, between and behind.
-fn losses(way: &PathWay) -> [u64; 3] {
-    [way.lost_before.segments, way.lost_between.segments, way.lost_behind.segments]
+fn losses(way: &PathDirection) -> [u64; 3] {
+    [way.lost_before.segments, way.lost_between.segments, way.lost_after.segments]
 }
 
-fn add(sum: &mut PathWay, more: &PathWay) {
+fn add(sum: &mut PathDirection, more: &PathDirection) {
     let loss = |sum: &mut PathLoss, more: &PathLoss| {
         sum.segments += more.segments;
         sum.bytes += more.bytes;
@@ -383,14 +383,14 @@ fn add(sum: &mut PathWay, more: &PathWay) {
     sum.matched += more.matched;
     loss(&mut sum.lost_between, &more.lost_between);
     loss(&mut sum.lost_before, &more.lost_before);
-    loss(&mut sum.lost_behind, &more.lost_behind);
+    loss(&mut sum.lost_after, &more.lost_after);
     sum.bursts += more.bursts;
     sum.lost_in_bursts += more.lost_in_bursts;
     sum.longest_burst = sum.longest_burst.max(more.longest_burst);
     sum.reordered += more.reordered;
     sum.duplicated += more.duplicated;
-    sum.needless += more.needless;
-    sum.empty_lost += more.empty_lost;
+    sum.spurious += more.spurious;
+    sum.pure_acks_lost += more.pure_acks_lost;
     sum.not_captured_arriving += more.not_captured_arriving;
     sum.not_captured_leaving += more.not_captured_leaving;
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use model::PathWay;
+use model::PathDirection;
 
 use super::delays::Delays;
 use super::glimpse::Glimpse;
@@ -102,7 +102,7 @@ pub(super) struct Way {
     /// Packets that seem to arrive before they leave.
     pub(super) before_they_left: u64,
     pub(super) delays: Delays,
-    pub(super) told: PathWay,
+    pub(super) told: PathDirection,
 }
 
 impl Way {
@@ -238,7 +238,7 @@ impl Way {
         if found && repeated && seen.length > 0 && !probe {
             let has = self.has.is_some_and(|has| has >= to) || self.selected.covers(from, to);
             if has {
-                self.told.needless += self.segments(seen.length.into());
+                self.told.spurious += self.segments(seen.length.into());
             } else {
                 if self.behind.len() >= UNDER_WAY {
                     self.behind_is_lost();
@@ -314,7 +314,7 @@ impl Way {
                 // It had that already (D-SACK): nothing was lost behind.
                 let before = self.behind.len();
                 self.behind.retain(|(from, to, ..)| !(*from < last && first < *to));
-                self.told.needless += (before - self.behind.len()) as u64;
+                self.told.spurious += (before - self.behind.len()) as u64;
             }
             if last > to && last.since(first) < 1 << 31 {
                 self.selected.add(first, last);
@@ -376,7 +376,7 @@ impl Way {
     fn empty_is_lost(&mut self, covered: &Covered) {
         let Some(empty) = self.empty.pop_front() else { return };
         let counts = self.could_be_seen_arriving(empty.at, empty.order, covered);
-        self.told.empty_lost += u64::from(counts);
+        self.told.pure_acks_lost += u64::from(counts);
     }
 
     /// What is left of the first of those under way never arrives.
@@ -423,7 +423,7 @@ impl Way {
     fn behind_is_lost(&mut self) {
         for (_, _, number, length) in std::mem::take(&mut self.behind) {
             let segments = self.segments(length.into());
-            lost(&mut self.told.lost_behind, segments, length.into(), number);
+            lost(&mut self.told.lost_after, segments, length.into(), number);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::growth::{Begin, Data, FAR, Starts};
 use crate::rates::{Rates, Shaped};
 use crate::stall::{Reason, Stall};
 use crate::{Maybe, Nanos};
-use model::Part;
+use model::TimeCategory;
 
 /// What is this much beyond a round trip, and half of one, is more than a delay on the way.
 const LATE: Nanos = 1_000_000;
@@ -29,27 +29,27 @@ impl Stream {
                 return;
             }
             Kind::RepeatedFast | Kind::RepeatedTimeout | Kind::Repeated | Kind::RepeatedUnseen => {
-                self.budget.until(at, side, Part::Loss);
+                self.budget.until(at, side, TimeCategory::Loss);
                 if let Some(growth) = &mut self.growth[side] {
                     growth.ruled();
                 }
                 return;
             }
             Kind::WindowProbe => {
-                self.budget.until(at, side, Part::ReceiverStalled);
+                self.budget.until(at, side, TimeCategory::ReceiverStalled);
                 return;
             }
             _ => {}
         }
         if let Some(Stall { reason: Reason::DelayedAck, lasted, .. }) = stall {
             let rest = self.budget.since(at) - lasted;
-            self.budget.split(at, side, (rest, Part::Network), Part::DelayedAck);
+            self.budget.split(at, side, (rest, TimeCategory::Network), TimeCategory::DelayedAck);
             return;
         }
         if before == Some(side) {
             // The same end goes on, perhaps when an acknowledgement has come at last.
             if let Some(again) = again.get() {
-                self.budget.until(again, side, Part::Loss);
+                self.budget.until(again, side, TimeCategory::Loss);
             }
             let own = &self.directions[side];
             let round_trip = own.round_trip.smoothed().unwrap_or(0);
@@ -60,9 +60,9 @@ impl Stream {
                     if at.saturating_sub(free) > PAUSE.max(round_trip / 4) {
                         // Nothing was out, nothing was missing: it had nothing to send.
                         let pause = if self.turns.asker() == Some(side) {
-                            Part::ClientIdle
+                            TimeCategory::ClientIdle
                         } else {
-                            Part::Application
+                            TimeCategory::Application
                         };
                         self.sent_on(side, free);
                         self.budget.until(at, side, pause);
@@ -71,8 +71,12 @@ impl Stream {
                 }
                 None if !own.filled && self.budget.since(at) > PAUSE.max(2 * round_trip) => {
                     // Something was out, there was room, nothing came: why did it pause?
-                    let pause = if own.small { Part::Application } else { Part::Unexplained };
-                    self.budget.split(at, side, (round_trip, Part::Network), pause);
+                    let pause = if own.small {
+                        TimeCategory::Application
+                    } else {
+                        TimeCategory::Unexplained
+                    };
+                    self.budget.split(at, side, (round_trip, TimeCategory::Network), pause);
                     return;
                 }
                 None => {}
@@ -85,27 +89,27 @@ impl Stream {
         let thought = match (before, self.turns.asker()) {
             (None, _) => {
                 if side == 0 {
-                    Part::ClientIdle
+                    TimeCategory::ClientIdle
                 } else {
-                    Part::ServerThink
+                    TimeCategory::ServerThink
                 }
             }
-            (_, Some(asker)) if asker != side => Part::ServerThink,
-            _ => Part::ClientIdle,
+            (_, Some(asker)) if asker != side => TimeCategory::ServerThink,
+            _ => TimeCategory::ClientIdle,
         };
-        self.budget.split(at, side, (way, Part::Network), thought);
+        self.budget.split(at, side, (way, TimeCategory::Network), thought);
     }
 
     /// The end that sent before sends on: it waited for room in the window, or for the way.
     #[inline]
     fn sent_on(&mut self, side: usize, at: Nanos) {
         if !self.directions[side].filled {
-            self.budget.until(at, side, Part::Network);
+            self.budget.until(at, side, TimeCategory::Network);
             return;
         }
         let waited = self.budget.since(at);
-        self.budget.until(at, side, Part::ReceiveWindow);
-        let spent = self.budget.sides[side][Part::ReceiveWindow as usize];
+        self.budget.until(at, side, TimeCategory::ReceiveWindow);
+        let spent = self.budget.sides[side][TimeCategory::ReceiveWindow as usize];
         let window = self.directions[1 - side].largest_window;
         // Linux acknowledges nothing as long as it cannot offer more: the reader is awaited. So is it, or
         // a queue, where round trips are long: a larger window would be filled as well.
@@ -129,19 +133,19 @@ impl Stream {
         stalls.iter().for_each(|stall| self.note(stall, 0));
         let at = self.last;
         let part = if !self.opened.is_known() && self.syn.is_known() {
-            if self.refused { Part::Connect } else { Part::SynWait }
+            if self.refused { TimeCategory::Connect } else { TimeCategory::SynWait }
         } else if self.directions.iter().any(|direction| direction.flight() > 1) {
-            Part::Unexplained
+            TimeCategory::Unexplained
         } else if self.turns.last().is_some_and(|turn| !turn.answered.is_known() && turn.asker == 0)
         {
-            Part::ServerThink
+            TimeCategory::ServerThink
         } else {
-            Part::ClientIdle
+            TimeCategory::ClientIdle
         };
-        let side = usize::from(part == Part::ServerThink);
+        let side = usize::from(part == TimeCategory::ServerThink);
         let out = &self.directions[self.sender.unwrap_or(0)];
         let trip = out.round_trip.smoothed().unwrap_or(0);
-        self.budget.split(at, side, (trip, Part::Network), part);
+        self.budget.split(at, side, (trip, TimeCategory::Network), part);
         self.turn_over();
         if let Some(silences) = &mut self.silences {
             silences.finish();

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use model::{AnswerKind, MplsLabel};
+use model::{MplsLabel, ReplyKind};
 
 /// Protocol number of ICMP.
 pub const V4: u8 = 1;
@@ -47,7 +47,7 @@ pub struct Echo<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told<'a> {
     /// What it says.
-    pub kind: AnswerKind,
+    pub kind: ReplyKind,
     /// Type as it stands in the message.
     pub kind_number: u8,
     /// Code as it stands in the message.
@@ -124,19 +124,19 @@ impl<'a> Icmp<'a> {
 }
 
 /// What an error says; `None`: it is no error.
-pub fn meaning(v6: bool, kind: u8, code: u8) -> Option<AnswerKind> {
+pub fn meaning(v6: bool, kind: u8, code: u8) -> Option<ReplyKind> {
     Some(match (v6, kind, code) {
-        (false, 3, 0 | 6 | 11) | (true, 1, 0) => AnswerKind::NetUnreachable,
-        (false, 3, 1 | 7 | 8 | 12) | (true, 1, 3) => AnswerKind::HostUnreachable,
-        (false, 3, 2) | (true, 4, 1) => AnswerKind::ProtocolUnreachable,
-        (false, 3, 3) | (true, 1, 4) => AnswerKind::PortUnreachable,
-        (false, 3, 4) | (true, 2, _) => AnswerKind::TooBig,
-        (false, 3, 5) => AnswerKind::SourceRouteFailed,
-        (false, 3, 9 | 10 | 13) | (true, 1, 1 | 5 | 6) => AnswerKind::Prohibited,
-        (false, 3, 14 | 15) => AnswerKind::Precedence,
-        (false, 11, 0) | (true, 3, 0) => AnswerKind::TimeExceeded,
-        (false, 12, _) | (true, 4, _) => AnswerKind::BadHeader,
-        (false, 3 | 4 | 11, _) | (true, 0..=127, _) => AnswerKind::OtherError,
+        (false, 3, 0 | 6 | 11) | (true, 1, 0) => ReplyKind::NetUnreachable,
+        (false, 3, 1 | 7 | 8 | 12) | (true, 1, 3) => ReplyKind::HostUnreachable,
+        (false, 3, 2) | (true, 4, 1) => ReplyKind::ProtocolUnreachable,
+        (false, 3, 3) | (true, 1, 4) => ReplyKind::PortUnreachable,
+        (false, 3, 4) | (true, 2, _) => ReplyKind::TooBig,
+        (false, 3, 5) => ReplyKind::SourceRouteFailed,
+        (false, 3, 9 | 10 | 13) | (true, 1, 1 | 5 | 6) => ReplyKind::Prohibited,
+        (false, 3, 14 | 15) => ReplyKind::Precedence,
+        (false, 11, 0) | (true, 3, 0) => ReplyKind::TimeExceeded,
+        (false, 12, _) | (true, 4, _) => ReplyKind::BadHeader,
+        (false, 3 | 4 | 11, _) | (true, 0..=127, _) => ReplyKind::OtherError,
         _ => return None,
     })
 }
@@ -275,7 +275,7 @@ mod tests {
         for told in [0, 32] {
             let bytes = exceeded(&stack, told);
             let Some(Icmp::Error(error)) = Icmp::parse(false, &bytes) else { panic!("no error") };
-            assert_eq!(error.kind, AnswerKind::TimeExceeded);
+            assert_eq!(error.kind, ReplyKind::TimeExceeded);
             assert_eq!(error.mpls, [MplsLabel { label: 16, class: 5, ttl: 1 }], "{told}");
             let quoted = error.quoted.unwrap();
             assert_eq!((quoted.tos, quoted.id, quoted.length), (0x10, Some(0x1234), 60));
@@ -293,10 +293,10 @@ mod tests {
             Some(Icmp::Error(error)) => (error.kind, error.mtu),
             other => panic!("{other:?}"),
         };
-        assert_eq!(told(false, &[3, 4, 0, 0, 0, 0, 5, 120]), (AnswerKind::TooBig, Some(1400)));
-        assert_eq!(told(false, &[3, 4, 0, 0, 0, 0, 0, 0]), (AnswerKind::TooBig, None));
-        assert_eq!(told(true, &[2, 0, 0, 0, 0, 0, 5, 0]), (AnswerKind::TooBig, Some(1280)));
-        assert_eq!(told(true, &[1, 4, 0, 0, 0, 0, 0, 0]), (AnswerKind::PortUnreachable, None));
+        assert_eq!(told(false, &[3, 4, 0, 0, 0, 0, 5, 120]), (ReplyKind::TooBig, Some(1400)));
+        assert_eq!(told(false, &[3, 4, 0, 0, 0, 0, 0, 0]), (ReplyKind::TooBig, None));
+        assert_eq!(told(true, &[2, 0, 0, 0, 0, 0, 5, 0]), (ReplyKind::TooBig, Some(1280)));
+        assert_eq!(told(true, &[1, 4, 0, 0, 0, 0, 0, 0]), (ReplyKind::PortUnreachable, None));
     }
 
     proptest! {

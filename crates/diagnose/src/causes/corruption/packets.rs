@@ -1,6 +1,6 @@
 //! Damaged segments in packets: their checksums are wrong where they were captured.
 
-use model::{Evidence, Finding, Packets, Part, Proof};
+use model::{Evidence, Finding, Packets, Proof, TimeCategory};
 
 use super::{LEAST, SHARE};
 use crate::captured::{Group, Way, groups, time};
@@ -14,12 +14,12 @@ const ONE_IN: u64 = 2;
 /// Whether what was sent again one way was lost by damage, behind which it was captured.
 pub(in crate::causes) fn is_damaged(way: Way<'_>) -> bool {
     let sent = way.sent();
-    sent.damaged >= LEAST
-        && sent.damaged * ONE_IN <= sent.checked
-        && sent.damaged <= sent.repeated()
-        && share(sent.damaged as f64, sent.data_segments as f64) >= SHARE
+    sent.bad_checksums >= LEAST
+        && sent.bad_checksums * ONE_IN <= sent.checksums_verified
+        && sent.bad_checksums <= sent.retransmitted()
+        && share(sent.bad_checksums as f64, sent.data_segments as f64) >= SHARE
         // The rest may have been lost in front of the place of capture.
-        && sent.damaged * ONE_IN >= sent.lost()
+        && sent.bad_checksums * ONE_IN >= sent.lost()
 }
 
 /// A finding for each service and direction.
@@ -28,7 +28,7 @@ pub(super) fn findings(evidence: &Evidence, packets: &Packets) -> Vec<Finding> {
 }
 
 fn damaged(packets: &Packets) -> Vec<Group<'_>> {
-    groups(packets, |way| is_damaged(way).then(|| way.sent().us(Part::Loss)))
+    groups(packets, |way| is_damaged(way).then(|| way.sent().time_us(TimeCategory::Loss)))
 }
 
 /// The same as a proof of what the kernel's counters tell.
@@ -37,15 +37,15 @@ pub(super) fn proof(evidence: &Evidence, packets: &Packets) -> Option<Proof> {
 }
 
 fn seen(evidence: &Evidence, group: &Group<'_>, label: &str) -> Proof {
-    let damaged = group.sum(|sent| sent.damaged);
-    let checked = group.sum(|sent| sent.checked);
+    let damaged = group.sum(|sent| sent.bad_checksums);
+    let checked = group.sum(|sent| sent.checksums_verified);
     let text = format!(
         "{} to {}: {} of {} have wrong checksums;\n{} were sent again",
         group.sender(),
         group.receiver(),
         number(damaged),
         count(checked, "segment"),
-        number(group.sum(|sent| sent.repeated()))
+        number(group.sum(|sent| sent.retransmitted()))
     );
     group
         .proof(evidence, label, text)
@@ -55,8 +55,8 @@ fn seen(evidence: &Evidence, group: &Group<'_>, label: &str) -> Proof {
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let (sender, receiver) = (group.sender(), group.receiver());
-    let damaged = group.sum(|sent| sent.damaged);
-    let checked = group.sum(|sent| sent.checked);
+    let damaged = group.sum(|sent| sent.bad_checksums);
+    let checked = group.sum(|sent| sent.checksums_verified);
     let part = percent(share(damaged as f64, checked as f64));
     group.finding(
         evidence,
@@ -78,8 +78,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 pub(super) fn words(packets: &Packets) -> String {
-    let damaged = packets.directions().map(|way| way.damaged).sum();
-    let checked = packets.directions().map(|way| way.checked).sum();
+    let damaged = packets.directions().map(|way| way.bad_checksums).sum();
+    let checked = packets.directions().map(|way| way.checksums_verified).sum();
     format!("damaged segments ({} of {} looked at)", number(damaged), number(checked))
 }
 
@@ -92,8 +92,9 @@ mod tests {
     fn damaged(damaged: u64, checked: u64, repeated: u64) -> Evidence {
         let mut evidence = healthy();
         let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
-        (sent.damaged, sent.checked, sent.repeated_fast) = (damaged, checked, repeated);
-        spent(sent, Part::Loss, 400_000);
+        (sent.bad_checksums, sent.checksums_verified, sent.fast_retransmissions) =
+            (damaged, checked, repeated);
+        spent(sent, TimeCategory::Loss, 400_000);
         evidence
     }
 

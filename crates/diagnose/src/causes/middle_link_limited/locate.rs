@@ -27,7 +27,7 @@ pub fn locate(measured: &UnderLoad) -> LoadVerdict {
     else {
         return unclear("Not measured to the end: no phase under load to compare.");
     };
-    let places = measured.places.len();
+    let places = measured.vantage_points.len();
     let answered = |at| median(idle, at).is_some_and(|times| times.samples >= SAMPLES);
     if !(0..places).all(answered) {
         return unclear("Not every place got enough answers while nothing was downloaded.");
@@ -84,7 +84,7 @@ fn reason(
     at: usize,
     behind: bool,
 ) -> String {
-    let name = |at: usize| measured.places.get(at).map_or("?", String::as_str);
+    let name = |at: usize| measured.vantage_points.get(at).map_or("?", String::as_str);
     let words = |phase: &LoadPhase| {
         median(phase, at).map_or("*".to_string(), |times| time((times.p50_ms * 1e3) as u64))
     };
@@ -115,7 +115,7 @@ pub(super) fn worst<'a>(
         let others = loads.iter().filter(|phase| phase.loaded != Some(at));
         let full = others.filter_map(|phase| median(phase, at)).map(|times| times.p50_ms);
         let full = full.fold(f64::NAN, f64::max);
-        Some((idle, full, measured.places.get(at)?.as_str()))
+        Some((idle, full, measured.vantage_points.get(at)?.as_str()))
     };
     let all =
         verdict.behind.iter().filter_map(|at| of(*at)).filter(|(_, full, _)| full.is_finite());
@@ -151,7 +151,7 @@ pub(super) fn fixture(phases: &[(Option<usize>, u32, [f64; 3])]) -> UnderLoad {
     });
     UnderLoad {
         target: "server".to_string(),
-        places: ["loader", "inner", "outer"].map(str::to_string).to_vec(),
+        vantage_points: ["loader", "inner", "outer"].map(str::to_string).to_vec(),
         phases: phases.collect(),
         ..UnderLoad::default()
     }
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn one_place_alone_does_not_tell() {
         let mut alone = fixture(&[(None, 0, [10.0; 3]), (Some(0), 4, [90.0; 3])]);
-        alone.places.truncate(1);
+        alone.vantage_points.truncate(1);
         let found = locate(&alone);
         assert_eq!(found.link, LimitedLink::Unclear);
         assert!(found.reasons.last().is_some_and(|why| why.contains("--from")));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
-use model::{Evidence, Finding, Packets, Part};
+use model::{Evidence, Finding, Packets, TimeCategory};
 
 use crate::captured::{Group, Way, bytes, groups, time};
 use crate::make::advice;
@@ -31,8 +31,8 @@ pub(super) fn findings(
 }
 
 fn hit(way: Way<'_>, watched: bool) -> Option<u64> {
-    let closed = way.sent().closed_window;
-    let lost_us = way.sent().us(Part::ReceiverStalled);
+    let closed = way.sent().zero_window_stalls;
+    let lost_us = way.sent().time_us(TimeCategory::ReceiverStalled);
     let probed = way.sent().window_probes > 0;
     // A small window alone is not closed: nothing less than a segment is worth sending.
     let told = way.back().zero_windows > 0 || probed;
@@ -45,9 +45,9 @@ fn hit(way: Way<'_>, watched: bool) -> Option<u64> {
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let way = group.worst();
-    let closed = way.sent().closed_window;
+    let closed = way.sent().zero_window_stalls;
     let receiver = group.receiver();
-    let times = group.sum(|sent| sent.closed_window.count);
+    let times = group.sum(|sent| sent.zero_window_stalls.count);
     let ended = match closed.longest_ended_at {
         0 => "to the end of the stream".to_string(),
         packet => format!("to packet {}", number(packet)),
@@ -62,7 +62,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             count(closed.count, "time"),
             time(closed.longest_us),
             count(way.sent().window_probes, "probe"),
-            bytes(u64::from(way.back().largest_window)),
+            bytes(u64::from(way.back().max_window)),
         ),
     );
     let mut finding = group.finding(
@@ -87,7 +87,7 @@ fn title(receiver: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::{Evidence, Part, Stalls};
+    use model::{Evidence, Stalls, TimeCategory};
 
     use crate::fixtures::{found, healthy, spent, stream};
 
@@ -98,9 +98,9 @@ mod tests {
         let mut evidence = healthy();
         let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         let sent = &mut stream.from_server;
-        spent(sent, Part::ReceiverStalled, us);
+        spent(sent, TimeCategory::ReceiverStalled, us);
         let longest = Stalls { count: 1, total_us: us, longest_us: us, longest_ended_at: 9 };
-        sent.closed_window = longest;
+        sent.zero_window_stalls = longest;
         stream.from_client.zero_windows = 1;
         evidence
     }
@@ -130,7 +130,7 @@ mod tests {
         let mut evidence = closed(50_000);
         evidence.sockets = None;
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
-        spent(sent, Part::Network, 3_000_000);
+        spent(sent, TimeCategory::Network, 3_000_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.window_probes = 1;

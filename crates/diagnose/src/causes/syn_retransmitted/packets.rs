@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
-use model::{Evidence, Finding, Packets, Part};
+use model::{Evidence, Finding, Packets, TimeCategory};
 
 use crate::captured::{Group, Way, groups, time};
 use crate::make::{With as _, advice};
@@ -21,8 +21,8 @@ pub(super) fn findings(
 }
 
 fn hit(way: Way<'_>) -> Option<u64> {
-    let repeated = way.stream.syns_repeated + way.stream.syn_acks_repeated;
-    (!way.server_sends && repeated > 0).then(|| way.stream.us(Part::SynWait))
+    let repeated = way.stream.syn_retransmissions + way.stream.syn_ack_retransmissions;
+    (!way.server_sends && repeated > 0).then(|| way.stream.time_us(TimeCategory::SynWait))
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
@@ -31,7 +31,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let sum = |of: fn(&model::CapturedStream) -> u32| -> u64 {
         group.ways.iter().map(|way| u64::from(of(way.stream))).sum()
     };
-    let (syns, answers) = (sum(|s| s.syns_repeated), sum(|s| s.syn_acks_repeated));
+    let (syns, answers) = (sum(|s| s.syn_retransmissions), sum(|s| s.syn_ack_retransmissions));
     let never = group.ways.iter().filter(|way| !way.stream.syn_answered).count() as u64;
     let silent = never == group.ways.len() as u64;
     let opened = match stream.handshake_us {
@@ -44,8 +44,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         format!(
             "stream {}: SYN {} again, SYN-ACK {}; {opened}",
             stream.number,
-            count(u64::from(stream.syns_repeated), "time"),
-            count(u64::from(stream.syn_acks_repeated), "time"),
+            count(u64::from(stream.syn_retransmissions), "time"),
+            count(u64::from(stream.syn_ack_retransmissions), "time"),
         ),
     );
     let proof = proof.over(evidence, "streams of the service", group.streams() as f64, "streams");
@@ -77,7 +77,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use model::Part;
+    use model::TimeCategory;
 
     use crate::Verdict;
     use crate::fixtures::{found, healthy, spent, stream};
@@ -88,8 +88,8 @@ mod tests {
     fn fires_for_a_repeated_syn() {
         let mut evidence = healthy();
         let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
-        stream.syns_repeated = 1;
-        spent(&mut stream.from_client, Part::SynWait, 1_000_000);
+        stream.syn_retransmissions = 1;
+        spent(&mut stream.from_client, TimeCategory::SynWait, 1_000_000);
         let finding = &found(rule(&evidence))[0];
         assert_eq!(finding.title, "Connections to 198.18.0.2:80 open late: SYNs are lost");
         assert_eq!(finding.impact.amount, 1.0);
@@ -99,7 +99,7 @@ mod tests {
     fn what_sockets_tell_is_not_told_again() {
         let mut evidence = healthy();
         for server in ["198.18.0.2:80", "198.18.0.3:80"] {
-            stream(&mut evidence, "198.18.0.1:4000", server).syns_repeated = 3;
+            stream(&mut evidence, "198.18.0.1:4000", server).syn_retransmissions = 3;
         }
         let syn = model::SynSent {
             remote: "[::ffff:198.18.0.2]:80".parse().unwrap(),

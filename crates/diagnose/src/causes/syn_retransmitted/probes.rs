@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use model::{
-    Evidence, Finding, HttpLoad, Impact, ImpactUnit, Severity, Source, SubjectKind, SynsRepeated,
+    Evidence, Finding, HttpLoad, Impact, ImpactUnit, Severity, Source, SubjectKind,
+    SynRetransmissions,
 };
 
 use super::{LEAST, SEVERAL};
@@ -15,26 +16,27 @@ use crate::words::{command, count, number, percent, share};
 const CRITICAL: f64 = 0.1;
 
 pub(super) fn findings(evidence: &Evidence, load: &HttpLoad) -> Vec<(SocketAddr, Finding)> {
-    let server =
-        |one: &SynsRepeated| SocketAddr::from((one.server.ip().to_canonical(), one.server.port()));
-    let hit = load.syns_repeated.iter().filter(|one| counts(load, one));
+    let server = |one: &SynRetransmissions| {
+        SocketAddr::from((one.server.ip().to_canonical(), one.server.port()))
+    };
+    let hit = load.syn_retransmissions.iter().filter(|one| counts(load, one));
     hit.map(|one| (server(one), finding(evidence, load, one))).collect()
 }
 
-fn repeated(one: &SynsRepeated) -> u64 {
+fn repeated(one: &SynRetransmissions) -> u64 {
     one.opened.iter().chain([&one.given_up, &one.unopened]).fold(0, |sum, n| sum.saturating_add(*n))
 }
 
 /// Share of its connections, and of the time in which the load waited for anything.
-fn shares(load: &HttpLoad, one: &SynsRepeated) -> (f64, f64) {
+fn shares(load: &HttpLoad, one: &SynRetransmissions) -> (f64, f64) {
     let waited_s = load.client.in_flight * load.duration_s;
     (
-        share(repeated(one) as f64, one.tried.max(repeated(one)) as f64),
+        share(repeated(one) as f64, one.attempted.max(repeated(one)) as f64),
         share(one.waited_us as f64 / 1e6, waited_s).min(1.0),
     )
 }
 
-fn counts(load: &HttpLoad, one: &SynsRepeated) -> bool {
+fn counts(load: &HttpLoad, one: &SynRetransmissions) -> bool {
     let (of_all, of_time) = shares(load, one);
     let again = one.opened.len() > 1 || one.given_up + one.unopened > 0;
     repeated(one) > 0
@@ -42,7 +44,7 @@ fn counts(load: &HttpLoad, one: &SynsRepeated) -> bool {
         && (of_all >= LEAST || of_time >= LEAST)
 }
 
-fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynsRepeated) -> Finding {
+fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Finding {
     let (of_all, of_time) = shares(load, one);
     let (server, repeated) = (one.server, repeated(one));
     let silent = load.opened == 0;
@@ -71,7 +73,7 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynsRepeated) -> Finding 
         ),
     )
     .over(evidence, "connections that repeated their SYN", repeated as f64, "connections")
-    .over(evidence, "connections tried", one.tried as f64, "connections");
+    .over(evidence, "connections tried", one.attempted as f64, "connections");
     Finding {
         cause: "syn-retransmitted".to_string(),
         title: title(server, silent),
@@ -92,7 +94,7 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynsRepeated) -> Finding 
                 "{} of {} connections to {server} waited {:.1} s on average,\n\
                  {} of the time of this load",
                 number(repeated),
-                number(one.tried),
+                number(one.attempted),
                 mean.as_secs_f64(),
                 percent(of_time),
             ),
@@ -106,7 +108,7 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynsRepeated) -> Finding 
             "run netwhy on {}: is its listener full (accept-queue-overflow)?",
             server.ip()
         ))],
-        effects: Vec::new(),
+        also_causes: Vec::new(),
     }
 }
 
@@ -129,9 +131,9 @@ mod tests {
 
     fn loaded(opened: &[u64], given_up: u64, waited_us: u64) -> Evidence {
         let mut evidence = healthy();
-        let one = SynsRepeated {
+        let one = SynRetransmissions {
             server: "198.18.0.2:80".parse().unwrap(),
-            tried: 100_000,
+            attempted: 100_000,
             opened: opened.to_vec(),
             given_up,
             unopened: 0,
@@ -140,7 +142,7 @@ mod tests {
         let load = HttpLoad {
             duration_s: 10.0,
             opened: 99_000,
-            syns_repeated: vec![one],
+            syn_retransmissions: vec![one],
             client: HttpClient { in_flight: 100.0, ..HttpClient::default() },
             ..HttpLoad::default()
         };
@@ -166,7 +168,7 @@ mod tests {
     #[test]
     fn packets_of_the_same_server_are_not_told_again() {
         let mut evidence = loaded(&[500], 0, 500_000_000);
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").syns_repeated = 1;
+        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").syn_retransmissions = 1;
         assert_eq!(found(rule(&evidence)).len(), 1);
     }
 

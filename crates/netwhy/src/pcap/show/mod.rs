@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use model::{CapturedStream, Part, StreamDepth, StreamEnd};
+use model::{CapturedStream, StreamDepth, StreamEnd, TimeCategory};
 use wire::payload::tls;
 
 use super::filter::Filter;
@@ -31,8 +31,8 @@ pub(super) fn stream(
         put(&mut out, "  ", &text);
     }
     out.push_str("\nwhere its time went\n");
-    let budget: Vec<(Part, u64)> =
-        Part::ALL.into_iter().map(|part| (part, stream.us(part))).collect();
+    let budget: Vec<(TimeCategory, u64)> =
+        TimeCategory::ALL.into_iter().map(|part| (part, stream.time_us(part))).collect();
     out.push_str(&report::budget(&budget, WIDTH));
     match depth {
         Some(depth) => {
@@ -65,12 +65,12 @@ fn facts(stream: &CapturedStream) -> String {
         Some(handshake) => format!("opened in {}", time(handshake)),
         None => "its handshake is not in the capture".to_string(),
     };
-    if stream.syns_repeated + stream.syn_acks_repeated > 0 {
+    if stream.syn_retransmissions + stream.syn_ack_retransmissions > 0 {
         // Nothing of a String fails.
         let _ = write!(
             opened,
             ", SYN repeated {} times, SYN-ACK {}",
-            stream.syns_repeated, stream.syn_acks_repeated
+            stream.syn_retransmissions, stream.syn_ack_retransmissions
         );
     }
     let end = match stream.end {
@@ -83,8 +83,8 @@ fn facts(stream: &CapturedStream) -> String {
     let text = format!(
         "{opened}; {end}, {} in all, {} turn{}; {}",
         time(stream.span_us),
-        report::number(stream.turns),
-        if stream.turns == 1 { "" } else { "s" },
+        report::number(stream.exchanges),
+        if stream.exchanges == 1 { "" } else { "s" },
         place(stream),
     );
     put(&mut out, "  ", &text);
@@ -98,16 +98,16 @@ fn facts(stream: &CapturedStream) -> String {
             report::bytes(direction.new_bytes)
         );
         for (count, what) in [
-            (direction.repeated_fast, "repeated after duplicate acknowledgements"),
-            (direction.repeated_timeout, "repeated after a timeout"),
-            (direction.repeated_other, "repeated for another reason"),
-            (direction.repeated_unseen, "repeated, lost before this place"),
+            (direction.fast_retransmissions, "repeated after duplicate acknowledgements"),
+            (direction.rto_retransmissions, "repeated after a timeout"),
+            (direction.retransmissions_kind_unknown, "repeated for another reason"),
+            (direction.retransmissions_original_not_captured, "repeated, lost before this place"),
             (direction.duplicate_sacks, "had twice by the receiver (D-SACK)"),
             (direction.reordered, "late, not repeated"),
             (direction.duplicate_acks, "duplicate acknowledgements"),
             (direction.zero_windows, "closed windows"),
             (direction.window_probes, "probes of a closed window"),
-            (direction.congestion_marks, "congestion marks"),
+            (direction.ecn_ce_marks, "congestion marks"),
         ] {
             if count > 0 {
                 let _ = write!(text, ", {} {what}", report::number(count));
@@ -117,13 +117,13 @@ fn facts(stream: &CapturedStream) -> String {
             let _ = write!(
                 text,
                 "; round trip {} to {}, {} on average",
-                time(trips.least_us),
-                time(trips.most_us),
+                time(trips.min_us),
+                time(trips.max_us),
                 time(trips.mean_us)
             );
         }
-        let window = report::bytes(u64::from(direction.largest_window));
-        let flight = report::bytes(direction.greatest_flight);
+        let window = report::bytes(u64::from(direction.max_window));
+        let flight = report::bytes(direction.max_in_flight);
         let _ = write!(text, "; at most {flight} out; offered a window of {window}");
         put(&mut out, "  ", &format!("{end}: {text}"));
     }

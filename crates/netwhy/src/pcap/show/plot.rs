@@ -51,7 +51,7 @@ pub(super) fn put(out: &mut String, stream: &CapturedStream, curve: &Curve) {
     let axis: String = axis.chars().take(COLUMNS - last.chars().count()).collect();
     let width = COLUMNS - last.chars().count();
     out.push_str(&format!("{:>LABEL$}  {axis:<width$}{last}\n", ""));
-    let again = if curve.repeated.is_empty() { "" } else { ", R sent again" };
+    let again = if curve.retransmitted.is_empty() { "" } else { ", R sent again" };
     let edge = if grid.shows_edge { ", ⠂⠂ end of the window" } else { "" };
     text(out, "           ", &format!("⣿ acknowledged, ⠒ sent{edge}{again}"));
 }
@@ -68,7 +68,7 @@ struct Grid {
 impl Grid {
     fn of(curve: &Curve, span_ns: u64) -> Self {
         let sent = curve.steps.last().map_or(1, |step| step.sent).max(1);
-        let edges = curve.steps.iter().filter_map(|step| step.edge);
+        let edges = curve.steps.iter().filter_map(|step| step.right_edge);
         // A window that is far beyond what is sent limits nothing.
         let near = edges.filter(|edge| *edge <= sent.saturating_add(sent / 4)).max();
         let top = near.map_or(sent, |edge| edge.max(sent));
@@ -88,7 +88,7 @@ impl Grid {
             let height = grid.height(step.sent);
             (before.min(height)..=height).for_each(|y| grid.dot(x, y));
             before = height;
-            if let Some(edge) = step.edge.filter(|edge| *edge <= top)
+            if let Some(edge) = step.right_edge.filter(|edge| *edge <= top)
                 && x % 2 == 0
             {
                 grid.shows_edge = true;
@@ -96,7 +96,7 @@ impl Grid {
                 grid.dot(x, height);
             }
         }
-        for (at_ns, byte) in &curve.repeated {
+        for (at_ns, byte) in &curve.retransmitted {
             let x = (u128::from(at_ns.max(&0).unsigned_abs()) * DOTS.0 as u128
                 / u128::from(grid.span_ns)) as usize;
             let y = grid.height(*byte);
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn curve(steps: Vec<CurveStep>) -> Curve {
-        Curve { side: Some(Side::Server), step_ns: 1_000_000, steps, repeated: Vec::new() }
+        Curve { side: Some(Side::Server), step_ns: 1_000_000, steps, retransmitted: Vec::new() }
     }
 
     #[test]
@@ -160,10 +160,10 @@ mod tests {
         let steps = (1..=130).map(|place| CurveStep {
             sent: place * 1000,
             acknowledged: place * 1000,
-            edge: None,
+            right_edge: None,
         });
         let mut curve = curve(steps.collect());
-        curve.repeated = vec![(-5, 0), (64_500_000, 65_000), (i64::MAX, u64::MAX)];
+        curve.retransmitted = vec![(-5, 0), (64_500_000, 65_000), (i64::MAX, u64::MAX)];
         let grid = Grid::of(&curve, 130_000_000);
         let lines = grid.lines();
         assert_eq!((lines.len(), grid.top, grid.shows_edge), (ROWS, 130_000, false));
@@ -175,9 +175,9 @@ mod tests {
 
     #[test]
     fn a_window_far_away_is_left_out() {
-        let far = CurveStep { sent: 100, acknowledged: 50, edge: Some(1000) };
+        let far = CurveStep { sent: 100, acknowledged: 50, right_edge: Some(1000) };
         assert_eq!(Grid::of(&curve(vec![far; 3]), 3_000_000).top, 100);
-        let near = CurveStep { edge: Some(120), ..far };
+        let near = CurveStep { right_edge: Some(120), ..far };
         let grid = Grid::of(&curve(vec![near; 3]), 3_000_000);
         assert!(grid.shows_edge && grid.top == 120);
     }

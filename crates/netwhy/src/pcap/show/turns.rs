@@ -1,6 +1,6 @@
 //! The phases of a stream's life and its slowest turns.
 
-use model::{CapturedStream, CapturedTurn, PhaseKind, StreamDepth, StreamEnd};
+use model::{CapturedExchange, CapturedStream, PhaseKind, StreamDepth, StreamEnd};
 
 use super::{WIDTH, time};
 
@@ -15,7 +15,7 @@ pub(super) fn put(out: &mut String, stream: &CapturedStream, depth: &StreamDepth
 fn phases(out: &mut String, stream: &CapturedStream, depth: &StreamDepth) {
     // What is too short to matter is left out.
     let worth = |us: u64| us > 0 && us >= stream.span_us / 1_000;
-    let shown: Vec<_> = depth.phases.iter().filter(|phase| worth(phase.us)).collect();
+    let shown: Vec<_> = depth.phases.iter().filter(|phase| worth(phase.duration_us)).collect();
     if shown.is_empty() {
         return;
     }
@@ -24,15 +24,17 @@ fn phases(out: &mut String, stream: &CapturedStream, depth: &StreamDepth) {
         let words = match phase.phase {
             PhaseKind::Handshake => "handshake".to_string(),
             PhaseKind::BeforeData => "open, no data yet".to_string(),
-            PhaseKind::FirstTurn if stream.turns <= 1 => "its only turn, turn 0".to_string(),
-            PhaseKind::FirstTurn => "the first turn, turn 0".to_string(),
-            PhaseKind::LaterTurns => match stream.turns.saturating_sub(1) {
+            PhaseKind::FirstExchange if stream.exchanges <= 1 => {
+                "its only turn, turn 0".to_string()
+            }
+            PhaseKind::FirstExchange => "the first turn, turn 0".to_string(),
+            PhaseKind::LaterExchanges => match stream.exchanges.saturating_sub(1) {
                 1 => "turn 1".to_string(),
                 last => format!("turns 1 to {}", report::number(last)),
             },
             PhaseKind::AfterData => format!("after the last data, {}", end(stream.end)),
         };
-        let line = format!("{:>16}{:>12}  {words}\n", time(phase.at_us), time(phase.us));
+        let line = format!("{:>16}{:>12}  {words}\n", time(phase.at_us), time(phase.duration_us));
         out.push_str(&line);
     }
 }
@@ -48,12 +50,12 @@ fn end(end: StreamEnd) -> &'static str {
 }
 
 fn slowest(out: &mut String, stream: &CapturedStream, depth: &StreamDepth) {
-    if depth.slowest_turns.is_empty() {
+    if depth.slowest_exchanges.is_empty() {
         return;
     }
-    let shown = depth.slowest_turns.len().min(SLOWEST);
-    let of = if stream.turns > shown as u64 {
-        format!("slowest {shown} of {} turns", report::number(stream.turns))
+    let shown = depth.slowest_exchanges.len().min(SLOWEST);
+    let of = if stream.exchanges > shown as u64 {
+        format!("slowest {shown} of {} turns", report::number(stream.exchanges))
     } else {
         "turns, the slowest first".to_string()
     };
@@ -62,16 +64,16 @@ fn slowest(out: &mut String, stream: &CapturedStream, depth: &StreamDepth) {
         "{:>5} {:>8} {:>8} {:>7} {:>8} {:>7}  most of it\n",
         "turn", "from", "asked", "thought", "answer", "took"
     ));
-    for turn in &depth.slowest_turns[..shown] {
-        let largest = turn.largest().map_or("", |share| share.part.words());
-        let asker = if turn.asker == model::Side::Server { " (the server asked)" } else { "" };
+    for turn in &depth.slowest_exchanges[..shown] {
+        let largest = turn.largest().map_or("", |share| share.category.words());
+        let asker = if turn.requester == model::Side::Server { " (the server asked)" } else { "" };
         let columns = format!(
             "{:>5} {:>8} {:>8} {:>7} {:>8} {:>7} ",
-            turn.turn,
+            turn.exchange,
             time(turn.at_us.saturating_sub(stream.first_us)),
             report::bytes(turn.request_bytes),
-            time(turn.us(model::Part::ServerThink)),
-            report::bytes(turn.answer_bytes),
+            time(turn.time_us(model::TimeCategory::ServerThink)),
+            report::bytes(turn.response_bytes),
             time(turn.spent_us()),
         );
         for line in report::wrap(&format!("{columns} {largest}{asker}"), "", &" ".repeat(50), WIDTH)
@@ -89,7 +91,7 @@ fn slowest(out: &mut String, stream: &CapturedStream, depth: &StreamDepth) {
 }
 
 /// What HTTP asked for, and how it was answered.
-fn said(turn: &CapturedTurn) -> Option<String> {
+fn said(turn: &CapturedExchange) -> Option<String> {
     let asked = turn.method.as_ref().zip(turn.target.as_ref());
     let asked = asked.map(|(method, target)| format!("{method} {target}"));
     let status = turn.status.map(|status| format!("status {status}"));

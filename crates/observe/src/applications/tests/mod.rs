@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{AppLog, Evidence, Focus, Gap, Meaning, Process};
+use model::{AppLog, Evidence, Focus, Meaning, MissingEvidence, Process};
 
 use super::observer;
 use crate::Context;
@@ -89,7 +89,7 @@ fn watch(fake: &Fake, processes: Vec<Process>, meanwhile: impl FnOnce(&mut Conte
 struct Seen {
     logs: Vec<AppLog>,
     processes: Vec<Process>,
-    gaps: Vec<Gap>,
+    gaps: Vec<MissingEvidence>,
 }
 
 impl Seen {
@@ -106,7 +106,7 @@ impl Seen {
             .collect()
     }
 
-    fn gap(&self, what: &str) -> &Gap {
+    fn gap(&self, what: &str) -> &MissingEvidence {
         self.gaps.iter().find(|gap| gap.what.contains(what)).unwrap_or_else(|| {
             panic!("no gap about {what}: {:#?}", self.gaps);
         })
@@ -256,7 +256,7 @@ fn without_permission() {
         fake.append("/var/log/nginx/access.log", combined(502));
     });
     for what in ["which logs nginx has open", "php-fpm's error log (/etc/php/php-fpm.conf:3)"] {
-        assert!(seen.gap(what).closes_with.as_deref().unwrap().contains("root"), "{what}");
+        assert!(seen.gap(what).how_to_observe.as_deref().unwrap().contains("root"), "{what}");
     }
     // What the configuration names and everybody may read is read all the same.
     assert_eq!(seen.log("/var/log/nginx/access.log").statuses, BTreeMap::from([(502, 1)]));
@@ -269,7 +269,7 @@ fn a_container_without_permission_is_not_mistaken_for_the_host() {
     fake.deny("/proc/10/root");
     fake.file("/proc/10/status", "Name:\tnginx\nNSpid:\t10\t1\n");
     let seen = watch(&fake, processes, |_| {});
-    assert!(seen.gap("the configuration and logs of nginx 10").closes_with.is_some());
+    assert!(seen.gap("the configuration and logs of nginx 10").how_to_observe.is_some());
     assert!(seen.settings(11).is_empty());
 }
 
@@ -314,7 +314,7 @@ fn many_sites_that_say_the_same_are_not_repeated() {
     // Where `pfx` is, only root sees: that is said, and no other place is guessed.
     fake.deny("/proc/10/cwd");
     let seen = watch(&fake, vec![nginx], |_| {});
-    assert!(seen.gap("the configuration of nginx").closes_with.is_some());
+    assert!(seen.gap("the configuration of nginx").how_to_observe.is_some());
     assert!(seen.settings(10).is_empty());
 }
 

@@ -21,9 +21,9 @@ pub struct SlowRequest {
     /// Method and path; what stands behind a `?` is left out.
     pub request: String,
     /// Turns whose answer began 10 ms after the request and later, the way not counted.
-    pub turns: u64,
+    pub exchanges: u64,
     /// From those requests to the first bytes of their answers, the way not counted, microseconds.
-    pub us: u64,
+    pub think_time_us: u64,
 }
 
 /// TLS of a stream, as far as it is in clear.
@@ -75,5 +75,5 @@ pub struct SlowLookup {
     /// Who asked.
     pub client: IpAddr,
     /// For how long, microseconds.
-    pub us: u64,
+    pub waited_us: u64,
 }

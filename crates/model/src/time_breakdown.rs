@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
-pub enum Part {
+pub enum TimeCategory {
     /// The handshake: one round trip.
     Connect,
     /// A SYN or its answer had to be sent again.
@@ -32,36 +32,36 @@ pub enum Part {
     Unexplained,
 }
 
-impl Part {
+impl TimeCategory {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Part; 11] = [
-        Part::Connect,
-        Part::SynWait,
-        Part::ServerThink,
-        Part::ClientIdle,
-        Part::DelayedAck,
-        Part::Loss,
-        Part::ReceiverStalled,
-        Part::ReceiveWindow,
-        Part::Application,
-        Part::Network,
-        Part::Unexplained,
+    pub const ALL: [TimeCategory; 11] = [
+        TimeCategory::Connect,
+        TimeCategory::SynWait,
+        TimeCategory::ServerThink,
+        TimeCategory::ClientIdle,
+        TimeCategory::DelayedAck,
+        TimeCategory::Loss,
+        TimeCategory::ReceiverStalled,
+        TimeCategory::ReceiveWindow,
+        TimeCategory::Application,
+        TimeCategory::Network,
+        TimeCategory::Unexplained,
     ];
 
     /// The words in the output.
     pub fn words(self) -> &'static str {
         match self {
-            Part::Connect => "handshake",
-            Part::SynWait => "a SYN was not answered",
-            Part::ServerThink => "server think time",
-            Part::ClientIdle => "the client asked for nothing",
-            Part::DelayedAck => "Nagle waits for a delayed ACK",
-            Part::Loss => "lost segments were repeated",
-            Part::ReceiverStalled => "the reader's window was closed",
-            Part::ReceiveWindow => "the receive window was full",
-            Part::Application => "the sender had nothing to send",
-            Part::Network => "round trips and transmission",
-            Part::Unexplained => "unexplained",
+            TimeCategory::Connect => "handshake",
+            TimeCategory::SynWait => "a SYN was not answered",
+            TimeCategory::ServerThink => "server think time",
+            TimeCategory::ClientIdle => "the client asked for nothing",
+            TimeCategory::DelayedAck => "Nagle waits for a delayed ACK",
+            TimeCategory::Loss => "lost segments were repeated",
+            TimeCategory::ReceiverStalled => "the reader's window was closed",
+            TimeCategory::ReceiveWindow => "the receive window was full",
+            TimeCategory::Application => "the sender had nothing to send",
+            TimeCategory::Network => "round trips and transmission",
+            TimeCategory::Unexplained => "unexplained",
         }
     }
 
@@ -69,11 +69,11 @@ impl Part {
     pub fn is_lost(self) -> bool {
         matches!(
             self,
-            Part::SynWait
-                | Part::DelayedAck
-                | Part::Loss
-                | Part::ReceiverStalled
-                | Part::ReceiveWindow
+            TimeCategory::SynWait
+                | TimeCategory::DelayedAck
+                | TimeCategory::Loss
+                | TimeCategory::ReceiverStalled
+                | TimeCategory::ReceiveWindow
         )
     }
 }
@@ -81,11 +81,11 @@ impl Part {
 /// Microseconds of one part of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Share {
+pub struct TimeShare {
     /// Which part.
-    pub part: Part,
+    pub category: TimeCategory,
     /// Time, microseconds.
-    pub us: u64,
+    pub time_us: u64,
     /// Turns in which it took time.
-    pub turns: u64,
+    pub exchanges: u64,
 }
