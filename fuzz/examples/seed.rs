@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::{Evidence, Focus, SCHEMA_VERSION};
+use model::{Evidence, Focus};
 use observe::watch::{Interrupted, watch};
 use streams::Collector;
 use sys::replay::Folder;
@@ -218,7 +218,7 @@ impl Seeds {
         let packets = collector.finish(vec!["a file".to_string()], 0).packets;
         // Evidence of few streams only: such inputs are small.
         if (1..=4).contains(&packets.streams) {
-            let schema_version = SCHEMA_VERSION;
+            let schema_version = Evidence::SCHEMA_VERSION;
             let evidence =
                 Evidence { schema_version, packets: Some(packets), ..Evidence::default() };
             self.add("evidence", &serde_json::to_vec(&evidence)?)?;

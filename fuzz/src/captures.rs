@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Cursor;
 use std::ops::ControlFlow;
 
-use model::{Evidence, SCHEMA_VERSION};
+use model::Evidence;
 use streams::{Collected, Collector, Stream, Table};
 use sys::capture::Capture;
 use wire::capture::{Broken, LinkType, Packet, RECORD_LIMIT, Reader, Step, write};
@@ -268,7 +268,7 @@ pub(super) fn collector(bytes: &[u8]) {
         // A report takes ten times as long as all of the above.
         return;
     }
-    let schema_version = SCHEMA_VERSION;
+    let schema_version = Evidence::SCHEMA_VERSION;
     super::evidence::reported(&Evidence { schema_version, packets, ..Evidence::default() });
 }
 

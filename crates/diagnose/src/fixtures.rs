@@ -27,7 +27,7 @@ pub(crate) fn healthy() -> Evidence {
     ];
     let sysctls = sysctls.map(|(name, value)| (name.to_string(), value.to_string()));
     Evidence {
-        schema_version: SCHEMA_VERSION,
+        schema_version: Evidence::SCHEMA_VERSION,
         netwhy_version: "test".into(),
         host: Host {
             name: "web-3".into(),

@@ -14,7 +14,7 @@
 //! Nothing is read here and no clock is asked: the same evidence gives the same findings on every
 //! machine.
 
-use model::{Evidence, Finding, Path, Report, RuledOut, SCHEMA_VERSION, Undecided};
+use model::{Evidence, Finding, Path, Report, RuledOut, Undecided};
 
 mod activity;
 mod answers;
@@ -64,7 +64,7 @@ pub fn diagnose(evidence: &Evidence) -> Report {
     let mut findings = fold::fold(findings);
     findings.sort_by(worse_first);
     Report {
-        schema_version: SCHEMA_VERSION,
+        schema_version: Report::SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
         host: evidence.host.clone(),
         window: evidence.window,

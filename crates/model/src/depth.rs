@@ -227,11 +227,19 @@ pub struct CapturedPacket {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamInDepth {
+    /// [`StreamInDepth::SCHEMA_VERSION`] of the netwhy that wrote this.
+    pub schema_version: u32,
     /// As in the report.
     #[serde(flatten)]
     pub stream: CapturedStream,
     /// In depth; `None`: its packets were not recorded.
     pub depth: Option<StreamDepth>,
+}
+
+impl StreamInDepth {
+    /// Version of this document. It grows when a reader of the older version would misread the newer
+    /// one; new optional fields do not change it.
+    pub const SCHEMA_VERSION: u32 = 1;
 }
 
 /// A stream in depth.

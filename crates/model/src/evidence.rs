@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
-    /// [`crate::SCHEMA_VERSION`] of the netwhy that wrote this.
+    /// [`Evidence::SCHEMA_VERSION`] of the netwhy that wrote this.
     pub schema_version: u32,
     /// Version of the netwhy that wrote this.
     pub netwhy_version: String,
@@ -67,6 +67,10 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// Version of this document. It grows when a reader of the older version would misread the newer
+    /// one; new optional fields do not change it.
+    pub const SCHEMA_VERSION: u32 = 1;
+
     /// A sysctl as text; `None` when it was not read.
     pub fn sysctl(&self, name: &str) -> Option<&str> {
         self.sysctls.as_ref()?.get(name).map(String::as_str)

@@ -255,7 +255,7 @@ pub struct Consequence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// [`crate::SCHEMA_VERSION`].
+    /// [`Report::SCHEMA_VERSION`] of the netwhy that wrote this.
     pub schema_version: u32,
     /// Version of the netwhy that diagnosed.
     pub netwhy_version: String,
@@ -288,6 +288,12 @@ pub struct Report {
     /// What two captures of one path tell together; `packets` is of the client's capture then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Path>,
+}
+
+impl Report {
+    /// Version of this document. It grows when a reader of the older version would misread the newer
+    /// one; new optional fields do not change it.
+    pub const SCHEMA_VERSION: u32 = 1;
 }
 
 /// A cause that the evidence excludes.

@@ -45,7 +45,3 @@ pub use probe::*;
 pub use process::*;
 pub use socket::*;
 pub use time_breakdown::*;
-
-/// Version of the evidence and report schema. It grows when a reader of the older version would
-/// misread the newer one; new optional fields do not change it.
-pub const SCHEMA_VERSION: u32 = 1;

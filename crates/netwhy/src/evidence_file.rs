@@ -6,7 +6,7 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use model::{Evidence, SCHEMA_VERSION};
+use model::Evidence;
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -136,13 +136,14 @@ fn decode(from: impl Read) -> Result<Evidence, String> {
             "it is not evidence of netwhy: write such a file with netwhy record -o FILE".to_string()
         }
     })?;
-    if version.schema_version > SCHEMA_VERSION {
+    if version.schema_version > Evidence::SCHEMA_VERSION {
         return Err(format!(
             "it was written by netwhy {} with schema {}, and this netwhy {} knows schemas up to \
-             {SCHEMA_VERSION}; use a newer netwhy",
+             {}; use a newer netwhy",
             version.netwhy_version,
             version.schema_version,
             env!("CARGO_PKG_VERSION"),
+            Evidence::SCHEMA_VERSION,
         ));
     }
     serde_json::from_slice(&json).map_err(|error| format!("it is damaged: {error}"))
@@ -169,7 +170,7 @@ mod tests {
 
     fn evidence() -> Evidence {
         Evidence {
-            schema_version: SCHEMA_VERSION,
+            schema_version: Evidence::SCHEMA_VERSION,
             netwhy_version: "1".into(),
             ..Evidence::default()
         }
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn newer_and_foreign_files_are_named() {
-        let newer = Evidence { schema_version: SCHEMA_VERSION + 1, ..evidence() };
+        let newer = Evidence { schema_version: Evidence::SCHEMA_VERSION + 1, ..evidence() };
         let error = decode(serde_json::to_vec(&newer).unwrap().as_slice()).unwrap_err();
         assert!(error.contains("newer netwhy"), "{error}");
         for (file, says) in [

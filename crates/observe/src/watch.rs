@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use model::{Cost, Evidence, Focus, Host, SCHEMA_VERSION, Source, Window};
+use model::{Cost, Evidence, Focus, Host, Source, Window};
 use sys::Machine;
 
 use crate::context::Context;
@@ -66,7 +66,7 @@ pub fn watch(
     let duration = machine.now().saturating_sub(context.began);
     context.at_ms = millis(duration);
     let mut evidence = Evidence {
-        schema_version: SCHEMA_VERSION,
+        schema_version: Evidence::SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
         host: host(&mut context, netns),
         window: Window {

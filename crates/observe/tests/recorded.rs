@@ -222,6 +222,6 @@ fn damage_harms_nobody() {
             fs::write(&victim, bytes).expect("to write");
         }
         let evidence = observe(machine.path());
-        assert_eq!(evidence.schema_version, model::SCHEMA_VERSION);
+        assert_eq!(evidence.schema_version, model::Evidence::SCHEMA_VERSION);
     }
 }

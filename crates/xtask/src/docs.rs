@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
-use model::SCHEMA_VERSION;
 use schemars::Schema;
 
 use crate::tree::Tree;
@@ -29,17 +28,8 @@ pub(crate) fn generated() -> anyhow::Result<BTreeMap<String, String>> {
             .with_context(|| format!("the cause {} has no page", cause.id))?;
         files.insert(format!("docs/causes/{}.md", cause.id), page_of_cause(cause.id, &page));
     }
-    let schemas = [
-        ("evidence", schemars::schema_for!(model::Evidence)),
-        ("http", schemars::schema_for!(model::HttpReport)),
-        ("transfer", schemars::schema_for!(model::TransferReport)),
-        ("ping", schemars::schema_for!(model::PingReport)),
-        ("report", report_schema()),
-        ("stream", schemars::schema_for!(model::StreamInDepth)),
-        ("trace", schemars::schema_for!(model::TraceReport)),
-    ];
-    for (name, schema) in schemas {
-        let path = format!("docs/schema/{name}-v{SCHEMA_VERSION}.json");
+    for (name, version, schema) in schemas() {
+        let path = format!("docs/schema/{name}-v{version}.json");
         files.insert(path, schema_text(&schema)?);
     }
     let columns =
@@ -49,8 +39,25 @@ pub(crate) fn generated() -> anyhow::Result<BTreeMap<String, String>> {
     Ok(files)
 }
 
-fn report_schema() -> Schema {
-    schemars::schema_for!(model::Report)
+/// The documents that netwhy writes as JSON: name, version, schema.
+fn schemas() -> [(&'static str, u32, Schema); 7] {
+    [
+        ("evidence", model::Evidence::SCHEMA_VERSION, schemars::schema_for!(model::Evidence)),
+        ("http", model::HttpReport::SCHEMA_VERSION, schemars::schema_for!(model::HttpReport)),
+        (
+            "transfer",
+            model::TransferReport::SCHEMA_VERSION,
+            schemars::schema_for!(model::TransferReport),
+        ),
+        ("ping", model::PingReport::SCHEMA_VERSION, schemars::schema_for!(model::PingReport)),
+        ("report", model::Report::SCHEMA_VERSION, schemars::schema_for!(model::Report)),
+        (
+            "stream",
+            model::StreamInDepth::SCHEMA_VERSION,
+            schemars::schema_for!(model::StreamInDepth),
+        ),
+        ("trace", model::TraceReport::SCHEMA_VERSION, schemars::schema_for!(model::TraceReport)),
+    ]
 }
 
 fn schema_text(schema: &Schema) -> anyhow::Result<String> {

@@ -11,7 +11,7 @@ use crate::{Finding, MissingEvidence, StatusCount, Undecided};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HttpReport {
-    /// [`crate::SCHEMA_VERSION`] of the netwhy that wrote this.
+    /// [`HttpReport::SCHEMA_VERSION`] of the netwhy that wrote this.
     pub schema_version: u32,
     /// Version of the netwhy that wrote this.
     pub netwhy_version: String,
@@ -24,6 +24,12 @@ pub struct HttpReport {
     pub undecided: Vec<Undecided>,
     /// What could not be seen.
     pub missing_evidence: Vec<MissingEvidence>,
+}
+
+impl HttpReport {
+    /// Version of this document. It grows when a reader of the older version would misread the newer
+    /// one; new optional fields do not change it.
+    pub const SCHEMA_VERSION: u32 = 1;
 }
 
 /// What a load of HTTP requests measured.

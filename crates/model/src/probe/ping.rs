@@ -10,7 +10,7 @@ use crate::Finding;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PingReport {
-    /// [`crate::SCHEMA_VERSION`] of the netwhy that wrote this.
+    /// [`PingReport::SCHEMA_VERSION`] of the netwhy that wrote this.
     pub schema_version: u32,
     /// Version of the netwhy that wrote this.
     pub netwhy_version: String,
@@ -23,6 +23,12 @@ pub struct PingReport {
     /// Causes that these show.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
+}
+
+impl PingReport {
+    /// Version of this document. It grows when a reader of the older version would misread the newer
+    /// one; new optional fields do not change it.
+    pub const SCHEMA_VERSION: u32 = 1;
 }
 
 /// Round trips to one target.

@@ -11,7 +11,7 @@ use crate::{Cost, Finding, Host, MissingEvidence, Socket, Undecided, Window};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransferReport {
-    /// [`crate::SCHEMA_VERSION`].
+    /// [`TransferReport::SCHEMA_VERSION`] of the netwhy that wrote this.
     pub schema_version: u32,
     /// Version of the netwhy that measured.
     pub netwhy_version: String,
@@ -31,6 +31,12 @@ pub struct TransferReport {
     pub missing_evidence: Vec<MissingEvidence>,
     /// What watching and transferring cost.
     pub cost: Cost,
+}
+
+impl TransferReport {
+    /// Version of this document. It grows when a reader of the older version would misread the newer
+    /// one; new optional fields do not change it.
+    pub const SCHEMA_VERSION: u32 = 1;
 }
 
 /// Transfers between two hosts, beside what theory says.

@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime};
 use anyhow::Context as _;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use model::{Evidence, Focus, HttpReport, MissingEvidence, Probes, SCHEMA_VERSION, Source};
+use model::{Evidence, Focus, HttpReport, MissingEvidence, Probes, Source};
 use probe::http::{Histograms, Live, Outcome, Ready};
 
 mod options;
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
     let report = (!options.no_watch).then(|| diagnose::diagnose(&evidence));
     let text = if options.report.json {
         let told = HttpReport {
-            schema_version: SCHEMA_VERSION,
+            schema_version: HttpReport::SCHEMA_VERSION,
             netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
             load,
             findings: report.as_ref().map(|r| r.findings.clone()).unwrap_or_default(),

@@ -155,7 +155,14 @@ fn one(options: &PcapOptions, choice: &Choice, interrupt: &Interrupt) -> anyhow:
     };
     let depth = recorded.map(|recorded| depth::of(recorded, &stream));
     let text = if options.report.json {
-        format!("{}\n", serde_json::to_string_pretty(&model::StreamInDepth { stream, depth })?)
+        format!(
+            "{}\n",
+            serde_json::to_string_pretty(&model::StreamInDepth {
+                schema_version: model::StreamInDepth::SCHEMA_VERSION,
+                stream,
+                depth
+            })?
+        )
     } else {
         output::harmless(&show::stream(&stream, depth.as_ref(), filter))
     };

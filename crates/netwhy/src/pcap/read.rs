@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use model::{CapturedStream, Evidence, MissingEvidence, Packets, SCHEMA_VERSION, Source, Window};
+use model::{CapturedStream, Evidence, MissingEvidence, Packets, Source, Window};
 use streams::{Collected, Collector, Seen};
 use sys::capture::{Capture, End};
 use wire::capture::Packet;
@@ -336,7 +336,7 @@ pub(crate) fn evidence(
 ) -> Evidence {
     gaps.extend(not_captured(&packets));
     Evidence {
-        schema_version: SCHEMA_VERSION,
+        schema_version: Evidence::SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
         window: Window {
             start_unix_ms: u64::try_from(packets.first_unix_us / 1_000).unwrap_or(0),

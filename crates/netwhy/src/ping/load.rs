@@ -103,7 +103,7 @@ pub(super) fn run(options: &PingOptions, interrupt: &Interrupt) -> anyhow::Resul
 /// The causes that the experiment shows.
 fn findings(measured: &UnderLoad) -> Vec<Finding> {
     let evidence = Evidence {
-        schema_version: model::SCHEMA_VERSION,
+        schema_version: Evidence::SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
         probes: Some(Probes { under_load: Some(measured.clone()), ..Probes::default() }),
         ..Evidence::default()

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &PingOptions) -> anyhow::Result<u8> {
 /// Prints a report for programs.
 fn print_json(report: PingReport) -> anyhow::Result<()> {
     let report = PingReport {
-        schema_version: model::SCHEMA_VERSION,
+        schema_version: PingReport::SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
         ..report
     };

@@ -32,7 +32,7 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<u8> {
     if options.json {
         let code = u8::from(!route.reached);
         let report = TraceReport {
-            schema_version: model::SCHEMA_VERSION,
+            schema_version: TraceReport::SCHEMA_VERSION,
             netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
             route,
         };

@@ -5,7 +5,7 @@
 //! - [`judge`]: the causes that are found in their connections
 //! - [`show`], [`chart`], [`figures`]: the result as text
 
-use model::{Probes, SCHEMA_VERSION, Transfer, TransferReport};
+use model::{Probes, Transfer, TransferReport};
 use probe::transfer::{Options, Progress};
 
 mod chart;
@@ -51,7 +51,7 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
     evidence.probes = Some(Probes { transfer: Some(transfer.clone()), ..Probes::default() });
     let judged = judge::judge(&evidence, &transfer);
     let report = TransferReport {
-        schema_version: SCHEMA_VERSION,
+        schema_version: TransferReport::SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
         host: evidence.host,
         window: evidence.window,

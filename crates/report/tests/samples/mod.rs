@@ -2,14 +2,14 @@
 
 use model::{
     Consequence, Cost, Figure, Finding, Focus, Host, Impact, ImpactUnit, MissingEvidence,
-    ProcessName, Proof, Reach, Remedy, RemedyChange, Report, RuledOut, SCHEMA_VERSION, Severity,
-    Source, Subject, SubjectKind, Undecided, Window,
+    ProcessName, Proof, Reach, Remedy, RemedyChange, Report, RuledOut, Severity, Source, Subject,
+    SubjectKind, Undecided, Window,
 };
 
 /// A busy host on which nothing is wrong.
 pub(crate) fn healthy() -> Report {
     Report {
-        schema_version: SCHEMA_VERSION,
+        schema_version: Report::SCHEMA_VERSION,
         netwhy_version: "0.1.0".into(),
         host: Host {
             name: "web-3".into(),
