@@ -1,7 +1,7 @@
 //! The target of saved evidence: read, diagnosed, and told as text and as JSON.
 
 use model::Evidence;
-use report::Style;
+use text::Style;
 
 /// What every report must be, whatever the evidence is.
 pub(super) fn reported(evidence: &Evidence) {

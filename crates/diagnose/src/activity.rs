@@ -1,8 +1,9 @@
 //! What a healthy host did: a few lines for the headline.
 
 use model::{Evidence, Listener, TcpState};
+use text::{count, number, percent, share};
 
-use crate::words::{count, name, number, percent, processes, share};
+use crate::words::{name, processes};
 
 /// A few lines, the busiest first.
 pub(crate) fn activity(evidence: &Evidence) -> Vec<String> {

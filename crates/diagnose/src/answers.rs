@@ -1,9 +1,9 @@
 //! What access logs say of the answers that clients got.
 
 use model::{Evidence, Proof, Source};
+use text::{count, number, percent, share};
 
 use crate::make::{With as _, proof};
-use crate::words::{count, number, percent, share};
 
 /// Statuses that say that nobody answered in time: the client left, no good answer, no answer.
 const FAILED: [u16; 3] = [499, 502, 504];

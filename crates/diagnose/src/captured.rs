@@ -7,10 +7,11 @@ use model::{
     CapturedDirection, CapturedStream, Evidence, Finding, Impact, ImpactUnit, Packets, Proof,
     Remedy, Service, Severity, Source, Subject, SubjectKind, TimeCategory,
 };
+use text::{count, number, percent, share};
 
 use crate::Verdict;
 use crate::make::{With as _, proof};
-use crate::words::{command, count, number, percent, share};
+use crate::words::command;
 
 /// Findings of one cause: services beyond that are told by number.
 const FINDINGS: usize = 5;
@@ -276,35 +277,6 @@ pub(crate) fn quoted(name: &str) -> String {
         name.to_string()
     } else {
         format!("'{}'", name.replace('\'', r"'\''"))
-    }
-}
-
-/// A time in words: `43 ms`, `1.2 s`.
-pub(crate) fn time(us: u64) -> String {
-    match us {
-        0..1_000 => format!("{us} µs"),
-        1_000..10_000 => format!("{:.1} ms", us as f64 / 1e3),
-        10_000..1_000_000 => format!("{:.0} ms", us as f64 / 1e3),
-        1_000_000..100_000_000 => format!("{:.1} s", us as f64 / 1e6),
-        _ => format!("{} s", number(us / 1_000_000)),
-    }
-}
-
-/// Bytes in words: `64 KiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..10_240 => count(bytes, "byte"),
-        10_240..10_485_760 => format!("{} KiB", number(bytes / 1024)),
-        _ => format!("{} MiB", number(bytes >> 20)),
-    }
-}
-
-/// Bits a second in words: `2.7 Mbit/s`.
-pub(crate) fn rate(bits_per_second: f64) -> String {
-    match bits_per_second {
-        rate if rate >= 1e9 => format!("{:.2} Gbit/s", rate / 1e9),
-        rate if rate >= 1e6 => format!("{:.1} Mbit/s", rate / 1e6),
-        rate => format!("{:.0} kbit/s", rate / 1e3),
     }
 }
 

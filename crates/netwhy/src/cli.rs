@@ -419,11 +419,7 @@ pub(crate) struct ConntrackOptions {
 
 /// A length of time: with a unit, or seconds.
 pub(crate) fn window(text: &str) -> Result<Duration, String> {
-    let time = match text.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())?,
-        Err(_) => humantime::parse_duration(text).map_err(|e| e.to_string())?,
-    };
-    if WINDOW.contains(&time) { Ok(time) } else { Err("must be between 200ms and 24h".to_string()) }
+    text::parse::duration_within(text, WINDOW, "between 200ms and 24h")
 }
 
 #[cfg(test)]

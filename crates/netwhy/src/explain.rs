@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use report::Style;
+use text::Style;
 
 use crate::cli::ExplainOptions;
 use crate::failure::Failure;

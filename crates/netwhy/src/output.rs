@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use report::Style;
+use text::Style;
 
 use crate::cli::{ReportOptions, When};
 

@@ -58,7 +58,7 @@ pub(crate) fn record(options: &RecordOptions) -> anyhow::Result<u8> {
     if options.output != Path::new("-") {
         eprintln!(
             "saved {} of evidence; see it with: netwhy diagnose {}",
-            report::bytes(bytes),
+            text::bytes(bytes),
             options.output.display()
         );
     }

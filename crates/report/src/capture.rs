@@ -1,24 +1,23 @@
 //! The report of a capture: findings first, then where the time went, then the streams that lost
 //! most of it.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use model::{CapturedStream, Packets, Report, Service, TimeCategory};
+use std::collections::BTreeSet;
 
-use crate::Style;
-use crate::clean::clean;
-use crate::figures::{bytes, duration, number, percent};
 use crate::findings;
-use crate::layout::wrap;
-use crate::paint::{Paint, paint};
+use text::Style;
+use text::chart::bar;
+use text::sanitize;
+use text::wrap;
+use text::{Paint, paint};
+use text::{bytes, micros, number, percent};
 
 /// Services of which the budget is shown.
 const SERVICES: usize = 3;
 /// Streams that are shown when the user does not say how many.
 const STREAMS: usize = 5;
 /// Columns of the longest bar.
-const BAR: u64 = 34;
+const BAR: usize = 34;
 
 /// The report of a capture as text, each line at most [`Style::width`] columns wide but for commands
 /// to be pasted. `top` is how many streams are shown.
@@ -53,7 +52,7 @@ pub fn capture(report: &Report, top: Option<usize>, style: Style) -> String {
 }
 
 fn head(packets: &Packets, interrupted: bool) -> String {
-    let from = packets.sources.iter().map(|name| clean(name, false));
+    let from = packets.sources.iter().map(|name| sanitize::line(name));
     let from = match packets.sources.len() {
         0..=3 => from.collect::<Vec<_>>().join(", "),
         files => format!("{} files", number(files as u64)),
@@ -63,14 +62,14 @@ fn head(packets: &Packets, interrupted: bool) -> String {
     let mut text = format!(
         "{from}: {} packets in {}, {} turn{} on {of}{} TCP stream{}",
         number(packets.packets),
-        time(packets.span_us),
+        micros(packets.span_us),
         number(turns),
         plural(turns),
         number(packets.streams),
         plural(packets.streams),
     );
     if let Some(filter) = &packets.filter {
-        text.push_str(&format!(" ({})", clean(filter, false)));
+        text.push_str(&format!(" ({})", sanitize::line(filter)));
     }
     if let Some(place) = place(packets) {
         text.push_str(&format!(", {place}"));
@@ -131,8 +130,8 @@ fn service(service: &Service, style: Style, lines: &mut Vec<String>) {
             ", {} turn{}, p50 {}, p99 {}",
             number(service.exchanges),
             plural(service.exchanges),
-            time(middle),
-            time(late)
+            micros(middle),
+            micros(late)
         ));
     }
     text.push(')');
@@ -156,26 +155,17 @@ pub fn budget(parts: &[(TimeCategory, u64)], width: usize) -> String {
             rest += us;
             continue;
         }
-        let eighths = (us as u128 * u128::from(BAR) * 8 / u128::from(longest)) as u64;
-        let words = format!("{} {}, {}", percent(share), part.words(), time(us));
+        let words = format!("{} {}, {}", percent(share), part.words(), micros(us));
         // A bar is cut rather than its words.
         let room = width.saturating_sub(3 + words.chars().count());
-        let bar: String = bar(eighths.max(1)).chars().take(room).collect();
+        let least = 1.0 / (8 * BAR) as f64;
+        let bar = bar((us as f64 / longest as f64).max(least), BAR.min(room));
         out.push_str(&format!("  {bar} {words}\n"));
     }
     if rest > 0 {
-        out.push_str(&format!("  all else {}\n", time(rest)));
+        out.push_str(&format!("  all else {}\n", micros(rest)));
     }
     out
-}
-
-fn bar(eighths: u64) -> String {
-    let mut bar = "█".repeat((eighths / 8) as usize);
-    let part = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'][(eighths % 8) as usize];
-    if part != ' ' {
-        bar.push(part);
-    }
-    bar
 }
 
 fn streams(packets: &Packets, top: usize, style: Style, lines: &mut Vec<String>) {
@@ -208,8 +198,8 @@ fn row(stream: &CapturedStream) -> String {
         "{:>6} {:>9} {:>8} {:>8} {:>6} ",
         number(stream.number),
         bytes(sum(|direction| direction.new_bytes)),
-        time(stream.span_us),
-        time(stream.lost_us()),
+        micros(stream.span_us),
+        micros(stream.lost_us()),
         number(sum(|direction| direction.retransmitted())),
     );
     format!("{columns} {} > {}", stream.client, stream.server)
@@ -224,15 +214,17 @@ pub(crate) fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
         let causes: Vec<_> = report
             .ruled_out
             .iter()
-            .map(|ruled| clean(&ruled.because, false).into_owned())
+            .map(|ruled| sanitize::line(&ruled.because).into_owned())
             .collect();
         add("Ruled out", format!("{}.", causes.join(", ")));
     }
-    crate::text::gaps(&report.missing_evidence).into_iter().for_each(|text| add("Not seen", text));
+    crate::terminal::gaps(&report.missing_evidence)
+        .into_iter()
+        .for_each(|text| add("Not seen", text));
     let mut more: BTreeSet<_> = report
         .findings
         .iter()
-        .map(|finding| format!("netwhy explain {}", clean(&finding.cause, false)))
+        .map(|finding| format!("netwhy explain {}", sanitize::line(&finding.cause)))
         .take(3)
         .collect();
     if report.packets.as_ref().is_some_and(|packets| packets.interfaces().is_empty()) {
@@ -240,10 +232,6 @@ pub(crate) fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
     }
     more.insert("--json".to_string());
     add("More", more.into_iter().collect::<Vec<_>>().join(" · "));
-}
-
-fn time(us: u64) -> String {
-    duration(Duration::from_micros(us))
 }
 
 fn plural(count: u64) -> &'static str {

@@ -2,10 +2,10 @@
 
 use model::{Finding, ProcessName, Remedy, Severity};
 
-use crate::Style;
-use crate::clean::clean;
-use crate::layout::{columns, wrap};
-use crate::paint::{Paint, paint};
+use text::Style;
+use text::sanitize;
+use text::{Paint, paint};
+use text::{columns, wrap};
 
 /// Widest label; a longer one has its text on the same line all the same.
 const WIDEST_LABEL: usize = 12;
@@ -35,16 +35,16 @@ pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut V
         lines.push(paint(&line, Paint::Faint, style));
     }
     lines.push(String::new());
-    lines.extend(wrap(&clean(&finding.impact.text, true), &margin, &margin, style.width));
+    lines.extend(wrap(&sanitize::lines(&finding.impact.text), &margin, &margin, style.width));
 
-    let widest = finding.evidence.iter().map(|proof| columns(&clean(&proof.label, false))).max();
+    let widest = finding.evidence.iter().map(|proof| columns(&sanitize::line(&proof.label))).max();
     let label_columns = widest.unwrap_or(0).clamp(NARROWEST_LABEL, WIDEST_LABEL);
     let mut block = Block { margin, label_columns, style, lines };
 
     let mut last = "";
     for proof in &finding.evidence {
         let label = if proof.label == last { "" } else { proof.label.as_str() };
-        block.text(label, &clean(&proof.text, true));
+        block.text(label, &sanitize::lines(&proof.text));
         last = &proof.label;
     }
     for (at, check) in finding.checks.iter().enumerate() {
@@ -54,9 +54,9 @@ pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut V
         self::remedy(remedy, &mut block);
     }
     for (at, effect) in finding.also_causes.iter().enumerate() {
-        let mut text = clean(&effect.text, true).into_owned();
+        let mut text = sanitize::lines(&effect.text).into_owned();
         if let Some(cause) = effect.cause.as_deref().filter(|id| !text.contains(*id)) {
-            text.push_str(&format!(" ({})", clean(cause, false)));
+            text.push_str(&format!(" ({})", sanitize::line(cause)));
         }
         block.text(if at == 0 { "effects" } else { "" }, &text);
     }
@@ -70,7 +70,7 @@ fn title(finding: &Finding, place: &str, margin: &str, style: Style, lines: &mut
         Severity::Info => ("INFO", Paint::Info),
     };
     let room = style.width - severity.len() - 2;
-    let titles = wrap(&clean(&finding.title, false), place, margin, room);
+    let titles = wrap(&sanitize::line(&finding.title), place, margin, room);
     for (at, line) in titles.iter().enumerate() {
         let text = paint(line, Paint::Strong, style);
         if at == 0 {
@@ -85,9 +85,9 @@ fn title(finding: &Finding, place: &str, margin: &str, style: Style, lines: &mut
 /// `accept-queue-overflow · 0.0.0.0:80 · nginx (pid 10490, 10491)`
 fn subject(finding: &Finding) -> String {
     let subject = &finding.subject;
-    let mut parts = vec![clean(&finding.cause, false).into_owned()];
+    let mut parts = vec![sanitize::line(&finding.cause).into_owned()];
     if !subject.name.is_empty() {
-        parts.push(clean(&subject.name, false).into_owned());
+        parts.push(sanitize::line(&subject.name).into_owned());
     }
     let processes = processes(&subject.processes);
     if !processes.is_empty() {
@@ -111,13 +111,13 @@ fn processes(processes: &[ProcessName]) -> String {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        format!("{} (pid {}{more})", clean(name, false), shown.join(", "))
+        format!("{} (pid {}{more})", sanitize::line(name), shown.join(", "))
     });
     names.collect::<Vec<_>>().join(", ")
 }
 
 fn remedy(remedy: &Remedy, block: &mut Block<'_>) {
-    let text = clean(&remedy.text, true);
+    let text = sanitize::lines(&remedy.text);
     block.text("mend", &text);
     if let Some(command) = remedy.command.as_deref().filter(|c| !text.contains(*c)) {
         block.command("", command);
@@ -126,7 +126,7 @@ fn remedy(remedy: &Remedy, block: &mut Block<'_>) {
     let mut applies = format!("({root}{})", remedy.reaches.words());
     if let Some(note) = &remedy.note {
         applies.push(' ');
-        applies.push_str(&clean(note, true));
+        applies.push_str(&sanitize::lines(note));
     }
     block.text("", &applies);
 }
@@ -141,7 +141,7 @@ struct Block<'a> {
 
 impl Block<'_> {
     fn head(&self, label: &str) -> String {
-        let label = clean(label, false);
+        let label = sanitize::line(label);
         let pad = " ".repeat(self.label_columns.saturating_sub(columns(&label)) + 1);
         format!("{}{}{pad}", self.margin, paint(&label, Paint::Faint, self.style))
     }
@@ -154,7 +154,7 @@ impl Block<'_> {
     /// A command to be pasted: never broken, however long.
     fn command(&mut self, label: &str, command: &str) {
         let mut head = self.head(label);
-        for line in clean(command, true).lines() {
+        for line in sanitize::lines(command).lines() {
             self.lines.push(format!("{head}{}", paint(line, Paint::Code, self.style)));
             head = self.head("");
         }

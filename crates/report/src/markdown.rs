@@ -6,10 +6,10 @@
 
 use std::fmt::Write as _;
 
-use crate::Style;
-use crate::clean::clean;
-use crate::layout::{columns, wrap};
-use crate::paint::{Paint, paint};
+use text::Style;
+use text::sanitize;
+use text::{Paint, paint};
+use text::{columns, wrap};
 
 /// What code blocks and nested texts begin with.
 const INDENT: &str = "    ";
@@ -18,7 +18,7 @@ const INDENT: &str = "    ";
 /// without colours), code blocks indented and never broken, all else wrapped.
 pub fn markdown_to_terminal(page: &str, style: Style) -> String {
     let style = Style { width: style.width.max(40), ..style };
-    let page = clean(page, true);
+    let page = sanitize::lines(page);
     let lines: Vec<&str> = page.lines().collect();
     let mut out: Vec<String> = Vec::new();
     let mut at = 0;
@@ -280,7 +280,7 @@ fn each_word(text: &str, is: Paint, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::{inline, markdown_to_terminal};
-    use crate::Style;
+    use text::Style;
 
     const PLAIN: Style = Style { colour: false, width: 60 };
     const COLOUR: Style = Style { colour: true, width: 60 };

@@ -7,13 +7,13 @@ use model::{
     ChangedField, Path, PathChange, PathDelay, PathDirection, PathLoss, PathStream, Report, Side,
 };
 
-use crate::Style;
 use crate::capture::footer;
-use crate::clean::clean;
-use crate::figures::{bytes, duration, number, percent};
 use crate::findings;
-use crate::layout::wrap;
-use crate::paint::{Paint, paint};
+use text::Style;
+use text::sanitize;
+use text::wrap;
+use text::{Paint, paint};
+use text::{bytes, duration, number, percent};
 
 /// Streams that are shown when the user does not say how many.
 const STREAMS: usize = 5;
@@ -48,8 +48,8 @@ fn head(path: &Path, interrupted: bool) -> String {
     let [a, b] = &path.captures;
     let mut text = format!(
         "{} (client) and {} (server): {} and {} packets in {} and {}; {} stream{} in both",
-        clean(&a.file, false),
-        clean(&b.file, false),
+        sanitize::line(&a.file),
+        sanitize::line(&b.file),
         number(a.packets),
         number(b.packets),
         duration(Duration::from_micros(a.span_us)),
@@ -179,7 +179,7 @@ fn table(path: &Path, lines: &mut Vec<String>) {
 /// Where to look for what was lost, by packet numbers.
 fn lines_of_losses(path: &Path) -> Vec<String> {
     let mut all = Vec::new();
-    let names = path.captures.each_ref().map(|capture| clean(&capture.file, false));
+    let names = path.captures.each_ref().map(|capture| sanitize::line(&capture.file));
     for (place, syns) in path.syns_never_arrived.iter().enumerate().filter(|(_, syns)| **syns > 0) {
         all.push(format!(
             "connections that were never opened: the SYNs of {} in {} do not arrive in {}",

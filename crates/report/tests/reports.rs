@@ -2,8 +2,9 @@
 
 mod samples;
 
+use ::text::Style;
 use model::{Report, Source};
-use report::{Style, json, text};
+use report::{json, text};
 use samples::{gap, healthy, proof, trouble, undecided};
 
 const PLAIN: Style = Style { colour: false, width: 80 };
@@ -188,7 +189,7 @@ fn no_line_is_wider_than_asked() {
         for width in [40, 80, 132] {
             for report in [&report, &quiet] {
                 for line in text(report, Style { colour: false, width }).lines() {
-                    let columns = unicode_width::UnicodeWidthStr::width(line);
+                    let columns = text::columns(line);
                     assert!(columns <= width, "{columns} columns of {width}: {line:?}");
                     assert_eq!(line, line.trim_end(), "trailing space");
                 }

@@ -73,11 +73,12 @@ use model::{
     Evidence, Finding, Impact, ImpactUnit, Listener, Process, Proof, Reach, Remedy, Severity,
     Source, SubjectKind,
 };
+use text::{count, number, percent, share};
 
 use crate::Verdict;
 use crate::apps;
 use crate::make::{With as _, advice, config, proof, subject, sysctl};
-use crate::words::{command, count, name, number, percent, processes, share};
+use crate::words::{command, name, processes};
 
 /// From this share of handshakes on the finding is critical.
 const CRITICAL: f64 = 0.01;

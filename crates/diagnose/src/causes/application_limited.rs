@@ -52,11 +52,12 @@ use model::{
     Evidence, Finding, Impact, ImpactUnit, SenderTimeCategory, Severity, Source, SubjectKind,
     Transfer, TransferDirection,
 };
+use text::{bytes, count, micros, percent, share};
 
 use crate::Verdict;
-use crate::captured::{bytes, time};
+
 use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, count, percent, share};
+use crate::words::command;
 
 /// Share of the sender's time.
 const LEAST: f64 = 0.25;
@@ -109,15 +110,19 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
     let mut text = format!(
         "{} of {} {sender} had more to send and nothing to\nwrite, with room in both windows \
          and nothing unsent; {} of\n{} each",
-        time(waited),
-        time(all),
+        micros(waited),
+        micros(all),
         count(writes, "write"),
         bytes(each),
     );
     let took =
         transfer.transfers.iter().filter_map(|one| Some((one.duration_us, one.theory?.total_us)));
     if let Some((took, theory)) = took.max() {
-        text.push_str(&format!("; a transfer took {}, theory says {}", time(took), time(theory)));
+        text.push_str(&format!(
+            "; a transfer took {}, theory says {}",
+            micros(took),
+            micros(theory)
+        ));
     }
     let proof = proof(Source::Probes, "proof", text)
         .over(evidence, "nothing to write", waited as f64 / 1e3, "ms")
@@ -140,7 +145,7 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
                 "{}: {} of the sending time for want of data, {}",
                 count(transfer.started, "transfer"),
                 percent(part),
-                time(waited)
+                micros(waited)
             ),
             unit: ImpactUnit::SecondsLost,
             amount: waited as f64 / 1e6,
@@ -200,10 +205,10 @@ mod tests {
     #[test]
     fn fires_when_the_sender_gets_its_data_late() {
         let finding = &found(rule(&measured(5_600_000, 1_400_000)))[0];
-        assert_eq!(finding.title, "The sender has its data too late, 1,024 bytes a time");
+        assert_eq!(finding.title, "The sender has its data too late, 1,024 B a time");
         assert_eq!(finding.severity, Severity::Critical);
         let text = &finding.evidence[0].text;
-        assert!(text.contains("4,000 writes of\n1,024 bytes each"), "{text}");
+        assert!(text.contains("4,000 writes of\n1,024 B each"), "{text}");
         assert!(text.contains("took 1.7 s, theory says 433 ms"), "{text}");
         assert!(finding.subject.name.starts_with("198.18.0.2:7717 (sender) > this host"));
     }

@@ -52,11 +52,11 @@
 //! - RFC 7567 (queue management), RFC 8289 (CoDel)
 
 use model::{Evidence, Finding, RoundTrips};
+use text::{bit_rate, bytes, micros, percent};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, bytes, rate, time, verdict};
+use crate::captured::{Group, Way, verdict};
 use crate::make::{With as _, advice};
-use crate::words::percent;
 
 /// Share of the round trips that a queue made long.
 const INFLATED: f64 = 1.0 / 3.0;
@@ -74,7 +74,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict(evidence, lost, finding, |packets| {
         let trips = packets.directions().filter_map(|way| way.round_trip);
         let most = trips.map(|trips| trips.max_us).max();
-        format!("queues (round trip at most {})", time(most.unwrap_or(0)))
+        format!("queues (round trip at most {})", micros(most.unwrap_or(0)))
     })
 }
 
@@ -117,9 +117,9 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         "round trip {} empty, {} on average, {} at most; it follows the\n\
          bytes on their way (correlation {:.2}); about {} stood in the queue;\n\
          {} of {} times it was full when losses began",
-        time(trips.min_us),
-        time(trips.mean_us),
-        time(trips.max_us),
+        micros(trips.min_us),
+        micros(trips.mean_us),
+        micros(trips.max_us),
         trips.follows_flight.unwrap_or(0.0),
         bytes(standing(way) as u64),
         trips.losses_after_long,
@@ -135,14 +135,14 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         "bufferbloat",
         format!(
             "A queue on the way delays everything: {} become {}",
-            time(trips.min_us),
-            time(if trips.inflated >= INFLATED { trips.mean_us } else { trips.max_us })
+            micros(trips.min_us),
+            micros(if trips.inflated >= INFLATED { trips.mean_us } else { trips.max_us })
         ),
         "",
         vec![proof],
         vec![
             advice("queue management at the narrow place (fq_codel, cake), or a shorter queue"),
-            advice(format!("{sender}: bbr, or pacing below {}", rate(speed(way) * 8.0))),
+            advice(format!("{sender}: bbr, or pacing below {}", bit_rate(speed(way) * 8.0))),
         ],
     );
     finding.impact.text = format!(

@@ -52,10 +52,11 @@
 use model::{
     CloseWait, Evidence, Finding, Impact, ImpactUnit, Reach, Severity, Source, SubjectKind,
 };
+use text::{count, number, share};
 
 use crate::Verdict;
 use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, count, name, number, processes, share};
+use crate::words::{command, name, processes};
 
 /// Growth that is no accident.
 const GROWTH: u64 = 3;

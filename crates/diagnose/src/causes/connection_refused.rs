@@ -37,11 +37,11 @@
 //! - RFC 9293, section 3.10.7.1 (a segment for a closed port)
 
 use model::{Evidence, Finding, ImpactUnit, Severity, StreamEnd};
+use text::{count, number};
 
 use crate::Verdict;
 use crate::captured::{Group, Way, verdict};
 use crate::make::advice;
-use crate::words::{count, number};
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict(evidence, hit, finding, |_| "refused connections".to_string())

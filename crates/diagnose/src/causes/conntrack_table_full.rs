@@ -57,10 +57,11 @@ use model::{
     Conntrack, Evidence, Finding, Impact, ImpactUnit, KernelLine, Proof, Reach, Remedy, Severity,
     Source, SubjectKind, Top,
 };
+use text::{count, number, percent, share};
 
 use crate::Verdict;
 use crate::make::{With as _, advice, proof, subject, sysctl};
-use crate::words::{command, count, number, percent, share};
+use crate::words::command;
 
 /// Share of the limit at which the table counts as full.
 const FULL: f64 = 0.95;

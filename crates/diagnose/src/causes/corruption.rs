@@ -52,10 +52,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use model::{Evidence, Finding, Impact, ImpactUnit, Severity, Source, SubjectKind};
+use text::{count, number, percent, share};
 
 use crate::Verdict;
 use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, count, number, percent, share};
+use crate::words::command;
 
 mod packets;
 

@@ -50,11 +50,11 @@
 //! - tcp(7): `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`
 
 use model::{Evidence, Finding};
+use text::{count, micros, number, percent, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, time, verdict};
+use crate::captured::{Group, Way, verdict};
 use crate::make::advice;
-use crate::words::{count, number, percent, share};
 
 /// One in so many of the late acknowledgements must have held something back.
 const ONE_IN: u64 = 5;
@@ -92,7 +92,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let what = format!(
         "{} of {} each ({} of {})",
         count(waits, "wait"),
-        time(mean),
+        micros(mean),
         percent(share(waits.min(turns) as f64, turns as f64)),
         count(turns, "turn")
     );
@@ -104,7 +104,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
              delayed acknowledgement; {} of {} late acknowledgements held something",
             number(longest.longest_ended_at),
             way.stream.number,
-            time(longest.longest_us),
+            micros(longest.longest_us),
             number(waits),
             number(group.sum(|sent| sent.acknowledged_late).max(waits)),
         ),
@@ -112,7 +112,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let mut finding = group.finding(
         evidence,
         "delayed-ack-nagle",
-        format!("Small writes wait {} for delayed acknowledgements", time(mean)),
+        format!("Small writes wait {} for delayed acknowledgements", micros(mean)),
         &what,
         vec![proof],
         vec![

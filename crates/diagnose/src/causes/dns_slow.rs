@@ -54,11 +54,12 @@ use model::{
     CapturedStream, Evidence, Finding, Impact, ImpactUnit, Packets, Reach, Resolver, Severity,
     Source, SubjectKind,
 };
+use text::{micros, number, percent, share};
 
 use crate::Verdict;
-use crate::captured::{pasted, quoted, time};
+use crate::captured::{pasted, quoted};
 use crate::make::{With as _, advice, proof, subject, there};
-use crate::words::{command, number, percent, share};
+use crate::words::command;
 
 /// Time lost, microseconds.
 const LOST_US: u64 = 1_000_000;
@@ -116,10 +117,14 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
         number(one.slow)
     );
     if let (Some(p50), Some(p99)) = (one.answer_p50_us, one.answer_p99_us) {
-        text.push_str(&format!(";\nthe others take {} (p50) and {} (p99)", time(p50), time(p99)));
+        text.push_str(&format!(
+            ";\nthe others take {} (p50) and {} (p99)",
+            micros(p50),
+            micros(p99)
+        ));
     }
     if let Some(worst) = &one.worst {
-        text.push_str(&format!(";\n{} waited {}", worst.client, time(worst.waited_us)));
+        text.push_str(&format!(";\n{} waited {}", worst.client, micros(worst.waited_us)));
         text.push_str(&format!(" for {}", shortened(&worst.name)));
     }
     let bad = share(waits(one) as f64, one.queries as f64);
@@ -148,8 +153,8 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
             text: format!(
                 "{} of the queries that it is sent are waited for, {} in all;\nrequests that look up a name wait up to {}",
                 percent(bad),
-                time(one.lost_us),
-                time(each)
+                micros(one.lost_us),
+                micros(each)
             ),
             unit: ImpactUnit::SecondsLost,
             amount: one.lost_us as f64 / 1e6,

@@ -58,11 +58,12 @@ use model::{
     AppLog, Complaint, Evidence, Finding, Impact, ImpactUnit, Meaning, PortUse, Proof, Reach,
     Remedy, Severity, Source, SubjectKind,
 };
+use text::{count, number, share};
 
 use crate::Verdict;
 use crate::apps;
 use crate::make::{With as _, advice, config, proof, subject, sysctl};
-use crate::words::{command, count, name, number, processes, share};
+use crate::words::{command, name, processes};
 
 /// Share of the ports that may be left when they count as exhausted.
 const LEFT: f64 = 0.01;

@@ -52,11 +52,11 @@ use model::{
     Complaint, Evidence, Finding, Impact, ImpactUnit, Listener, Meaning, Process, ProcessName,
     Reach, Remedy, Severity, Source, SubjectKind,
 };
+use text::{count, number};
 
 use crate::Verdict;
 use crate::apps;
 use crate::make::{With as _, advice, config, proof, subject, sysctl};
-use crate::words::{count, number};
 
 /// Files that may be left at the limit: accept() needs one.
 const LEFT: u64 = 1;

@@ -44,11 +44,11 @@
 //! - ip-route(8): `initcwnd`
 
 use model::{Evidence, Finding};
+use text::{bytes, count, micros, number, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, bytes, groups, time};
+use crate::captured::{Group, Way, groups};
 use crate::make::{With as _, advice};
-use crate::words::{count, number, share};
 
 /// Segments of a first flight that is as large as most.
 const USUAL: u64 = 9;
@@ -96,7 +96,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         count(starts.first_segments, "segment"),
         bytes(starts.first_bytes),
         number(starts.first_rounds),
-        time(trip),
+        micros(trip),
     );
     let proof = group
         .proof(evidence, "proof", text)
@@ -107,7 +107,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "initial-window-small",
         format!("Connections begin with {}", count(starts.first_segments, "segment")),
-        &format!("{} more than with ten segments", time(group.us)),
+        &format!("{} more than with ten segments", micros(group.us)),
         vec![proof],
         vec![advice(format!("at {sender}: ip route change {receiver} ... initcwnd 10"))],
     );

@@ -55,9 +55,10 @@
 use model::{
     Evidence, Finding, Impact, ImpactUnit, LimitedLink, Severity, Source, SubjectKind, UnderLoad,
 };
+use text::{bit_rate, micros};
 
 use crate::Verdict;
-use crate::captured::{rate, time};
+
 use crate::make::{With as _, advice, proof, subject};
 
 mod locate;
@@ -112,7 +113,7 @@ fn finding(
         .at_once("idle round trip", idle, "ms")
         .at_once("round trip under load", full, "ms");
     let rise = full - idle;
-    let rate = rate(bits);
+    let rate = bit_rate(bits);
     Some(Finding {
         cause: "middle-link-limited".to_string(),
         title: format!("A link in the middle carries {rate} and is full"),
@@ -128,8 +129,8 @@ fn finding(
             text: format!(
                 "a round trip from {who} to {} takes {} in place of {}\nwhile others download",
                 measured.target,
-                time(us(full)),
-                time(us(idle)),
+                micros(us(full)),
+                micros(us(idle)),
             ),
             unit: ImpactUnit::SecondsLost,
             amount: rise / 1e3,
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn fires_for_places_that_wait_together_and_one_that_does_not() {
         let finding = &found(rule(&with([104.0, 105.0, 1.0])))[0];
-        assert_eq!(finding.title, "A link in the middle carries 40.0 Mbit/s and is full");
+        assert_eq!(finding.title, "A link in the middle carries 40 Mbit/s and is full");
         assert!(finding.impact.text.starts_with("a round trip from inner to server takes 105 ms"));
         assert!(finding.evidence[0].text.contains("outer: 1.0 ms idle"), "{finding:#?}");
     }

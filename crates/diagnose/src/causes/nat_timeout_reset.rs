@@ -54,11 +54,11 @@ use model::{
     CapturedStream, Evidence, Finding, Impact, ImpactUnit, LostAfterIdle, Packets, Reach, Severity,
     Source, SubjectKind,
 };
+use text::{count, number};
 
 use crate::Verdict;
-use crate::captured::{checks, time};
+use crate::captured::checks;
 use crate::make::{With as _, advice, proof, subject, sysctl};
-use crate::words::{count, number};
 
 /// Connections that were lost.
 const STREAMS: usize = 2;
@@ -90,7 +90,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         let outlived = packets.worst.iter().map(|stream| stream.longest_survived_idle_us).max();
         match outlived.unwrap_or(0) {
             0 => "connections forgotten in silence (none was silent)".to_string(),
-            longest => format!("connections forgotten in silence ({} outlived)", time(longest)),
+            longest => format!("connections forgotten in silence ({} outlived)", seconds(longest)),
         }
     })
 }
@@ -152,15 +152,15 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
     let longest = one.lost.iter().map(|(_, lost)| lost.idle_us).max().unwrap_or(0);
     let lost = one.lost.len() as u64;
     let range = match one.outlived {
-        0 => format!("up to {}", time(one.shortest)),
-        outlived => format!("between {} and {}", time(outlived), time(one.shortest)),
+        0 => format!("up to {}", seconds(one.shortest)),
+        outlived => format!("between {} and {}", seconds(outlived), seconds(one.shortest)),
     };
     let likely = known(one).map_or_else(String::new, |seconds| format!("; likely {seconds} s"));
     let text = format!(
         "{} lost after silences of {} to {};\n{} answered with a reset, {} not at all; the timeout is\n{range}{likely}",
         count(lost, "connection"),
-        time(one.shortest),
-        time(longest),
+        seconds(one.shortest),
+        seconds(longest),
         number(resets as u64),
         number(lost - resets as u64),
     );
@@ -176,7 +176,7 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
     keep_alive.note = Some("where the application asks for keep-alives (SO_KEEPALIVE)".to_string());
     Finding {
         cause: "nat-timeout-reset".to_string(),
-        title: format!("Connections that are silent for {} are forgotten", time(one.shortest)),
+        title: format!("Connections that are silent for {} are forgotten", seconds(one.shortest)),
         severity: Severity::Warning,
         subject: subject(
             SubjectKind::Connection,
@@ -203,6 +203,11 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
         ],
         also_causes: Vec::new(),
     }
+}
+
+/// An idle time as the makers of such boxes give their timers: `350 s`.
+fn seconds(us: u64) -> String {
+    if us < 1_000_000 { text::micros(us) } else { format!("{} s", number(us / 1_000_000)) }
 }
 
 #[cfg(test)]

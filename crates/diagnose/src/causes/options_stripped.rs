@@ -48,11 +48,11 @@ use model::{
     ChangedField, Evidence, Finding, Impact, ImpactUnit, Path, PathChange, Severity, Side, Source,
     SubjectKind,
 };
+use text::{count, number};
 
 use crate::Verdict;
 use crate::captured::quoted;
 use crate::make::{With as _, advice, proof, subject};
-use crate::words::{count, number};
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(path) = &evidence.path else {
@@ -149,7 +149,7 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
             ),
             unit: ImpactUnit::ConnectionsDegraded,
             amount: hit as f64,
-            share: Some(crate::words::share(hit as f64, path.streams_in_both as f64).min(1.0)),
+            share: Some(text::share(hit as f64, path.streams_in_both as f64).min(1.0)),
         },
         evidence: proofs.collect(),
         checks: [a, b]

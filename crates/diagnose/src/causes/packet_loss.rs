@@ -54,12 +54,12 @@
 //!   of TCP out-of-sequence segments (CCR 2006)
 
 use model::{Evidence, Finding, TimeCategory};
+use text::{count, micros, number, percent, share};
 
 use super::corruption::is_damaged;
 use crate::Verdict;
-use crate::captured::{Group, Way, time, verdict};
+use crate::captured::{Group, Way, verdict};
 use crate::make::{With as _, advice};
-use crate::words::{count, number, percent, share};
 
 /// Losses that are no accident.
 const SEVERAL: u64 = 2;
@@ -137,8 +137,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         let text = format!(
             "round trips of stream {}: {} at least, {} on average:\n{}",
             way.stream.number,
-            time(trips.min_us),
-            time(trips.mean_us),
+            micros(trips.min_us),
+            micros(trips.mean_us),
             if queue {
                 "a queue was full, losses come from it"
             } else {
@@ -159,7 +159,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             "{} of {} from {sender} lost, {} spent on it",
             number(lost),
             count(data, "segment"),
-            time(group.us)
+            micros(group.us)
         ),
         proofs,
         vec![

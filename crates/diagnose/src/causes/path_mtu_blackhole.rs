@@ -46,11 +46,11 @@
 //! - Linux: `tcp_mtu_probing`, `tcp_base_mss`
 
 use model::{Evidence, Finding, Reach};
+use text::{count, micros, number};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, groups, time};
+use crate::captured::{Group, Way, groups};
 use crate::make::{With as _, advice, there};
-use crate::words::{count, number};
 
 /// Timeouts of one segment.
 const TIMEOUTS: u32 = 2;
@@ -113,7 +113,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     group.finding(
         evidence,
         "path-mtu-blackhole",
-        format!("Packets of full size vanish on the way, {} lost", time(group.us)),
+        format!("Packets of full size vanish on the way, {} lost", micros(group.us)),
         &format!("{} from {sender} never arrive", count(u64::from(size), "byte")),
         vec![proof],
         vec![

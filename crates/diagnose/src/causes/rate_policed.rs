@@ -49,11 +49,11 @@
 //! - RFC 2697, RFC 2698 (token buckets that mark and drop)
 
 use model::{Evidence, Finding, PolicedExchange, TimeCategory};
+use text::{bit_rate, bytes, count, micros, number};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, bytes, rate, time, verdict};
+use crate::captured::{Group, Way, verdict};
 use crate::make::{With as _, advice};
-use crate::words::{count, number};
 
 /// Turns that are told one by one.
 const TOLD: usize = 4;
@@ -77,9 +77,13 @@ fn common(group: &Group<'_>) -> Option<u64> {
 
 fn turn_words(turn: &PolicedExchange) -> String {
     let at = match turn.rate_bps {
-        Some(bps) => rate(bps as f64),
+        Some(bps) => bit_rate(bps as f64),
         None => {
-            format!("{} to {}", rate(turn.min_rate_bps as f64), rate(turn.max_rate_bps as f64))
+            format!(
+                "{} to {}",
+                bit_rate(turn.min_rate_bps as f64),
+                bit_rate(turn.max_rate_bps as f64)
+            )
         }
     };
     format!(
@@ -88,7 +92,7 @@ fn turn_words(turn: &PolicedExchange) -> String {
         bytes(turn.bucket_bytes),
         number(turn.lost),
         number(turn.lost + turn.passed),
-        time(turn.duration_us),
+        micros(turn.duration_us),
     )
 }
 
@@ -108,7 +112,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         proof = proof.over(evidence, "rate", bps as f64, "bit/s");
     }
     let title = match common {
-        Some(bps) => format!("A policer on the way drops what is above {}", rate(bps as f64)),
+        Some(bps) => format!("A policer on the way drops what is above {}", bit_rate(bps as f64)),
         None => {
             let most = policed.iter().map(|turn| turn.bucket_bytes).max().unwrap_or(0);
             format!("A policer on the way drops bursts above {}", bytes(most))
@@ -116,7 +120,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     };
     let turns: u64 = group.ways.iter().map(|way| way.sent().policed.len() as u64).sum();
     let all: u64 = group.ways.iter().map(|way| way.stream.exchanges).sum();
-    let below = common.map_or_else(String::new, |bps| format!(" below {}", rate(bps as f64)));
+    let below = common.map_or_else(String::new, |bps| format!(" below {}", bit_rate(bps as f64)));
     group.finding(
         evidence,
         "rate-policed",
@@ -167,10 +171,10 @@ mod tests {
     fn fires_with_the_rate_and_the_bucket() {
         let finding = &found(rule(&policed(Some(1_500_000))))[0];
         assert_eq!(finding.title, "A policer on the way drops what is above 1.5 Mbit/s");
-        assert!(finding.evidence[0].text.contains("turn 2: 1.5 Mbit/s, bucket 97 KiB; 40 lost"));
+        assert!(finding.evidence[0].text.contains("turn 2: 1.5 Mbit/s, bucket 98 KiB; 40 lost"));
         let finding = &found(rule(&policed(None)))[0];
-        assert_eq!(finding.title, "A policer on the way drops bursts above 97 KiB");
-        assert!(finding.evidence[0].text.contains("turn 2: 1.5 Mbit/s to 1.5 Mbit/s"));
+        assert_eq!(finding.title, "A policer on the way drops bursts above 98 KiB");
+        assert!(finding.evidence[0].text.contains("turn 2: 1.48 Mbit/s to 1.52 Mbit/s"));
     }
 
     #[test]

@@ -46,11 +46,11 @@
 //! - Flach et al.: An Internet-wide analysis of traffic policing (SIGCOMM 2016)
 
 use model::{Evidence, Finding};
+use text::{bit_rate, bytes, micros, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, bytes, rate, time, verdict};
+use crate::captured::{Group, Way, verdict};
 use crate::make::{With as _, advice};
-use crate::words::share;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict(evidence, hit, finding, |_| "shapers".to_string())
@@ -66,15 +66,15 @@ fn hit(way: Way<'_>) -> Option<u64> {
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let way = group.worst();
     let shaped = way.sent().shaped.unwrap_or_default();
-    let (before, after) = (rate(shaped.before_bps as f64), rate(shaped.rate_bps as f64));
+    let (before, after) = (bit_rate(shaped.before_bps as f64), bit_rate(shaped.rate_bps as f64));
     let text = format!(
         "stream {}: {before} for {} and {}, then an even {after};\nits round trip steps from {} to \
          {}",
         way.stream.number,
-        time(shaped.after_us),
+        micros(shaped.after_us),
         bytes(shaped.burst_bytes),
-        time(shaped.round_trip_before_us),
-        time(shaped.round_trip_after_us),
+        micros(shaped.round_trip_before_us),
+        micros(shaped.round_trip_after_us),
     );
     let proof = group
         .proof(evidence, "proof", text)
@@ -116,7 +116,7 @@ mod tests {
             duration_us: 4_000_000,
         });
         let finding = &found(rule(&evidence))[0];
-        let title = "A shaper on the way holds transfers to 40.0 Mbit/s after a burst";
+        let title = "A shaper on the way holds transfers to 40 Mbit/s after a burst";
         assert_eq!((&finding.title[..], finding.impact.amount), (title, 3.2));
         assert!(finding.evidence[0].text.contains("from 900 µs to 61 ms"), "{finding:?}");
     }

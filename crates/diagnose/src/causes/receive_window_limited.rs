@@ -58,12 +58,12 @@
 //!   Internet flow rates (SIGCOMM 2002)
 
 use model::{Evidence, Finding, Packets, TimeCategory};
+use text::{bit_rate, bytes, micros, percent};
 
 use super::window_scaling_off::is_unscaled;
 use crate::Verdict;
-use crate::captured::{Group, Way, bytes, rate, time, verdict};
+use crate::captured::{Group, Way, verdict};
 use crate::make::advice;
-use crate::words::percent;
 
 /// Share of the sending time.
 const LEAST: f64 = 0.05;
@@ -152,8 +152,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         let most = window as f64 * 8e6 / trip as f64;
         text.push_str(&format!(
             ", over {} of round trip that is {} at most",
-            time(trip),
-            rate(most)
+            micros(trip),
+            bit_rate(most)
         ));
     }
     let proof = group.proof(evidence, "proof", text);
@@ -163,7 +163,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "receive-window-limited",
         title(&receiver, window),
-        &format!("{} with a full window", time(group.us)),
+        &format!("{} with a full window", micros(group.us)),
         vec![proof],
         remedies,
     );
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn fires_when_the_window_is_full_for_many_round_trips() {
         let finding = &found(rule(&limited(2_000_000)))[0];
-        assert_eq!(finding.title, "The receive window of 198.18.0.1:4000 is too small: 63 KiB");
+        assert_eq!(finding.title, "The receive window of 198.18.0.1:4000 is too small: 64 KiB");
         assert!(finding.remedies[0].text.contains("tcp_rmem"));
         assert!(finding.evidence[0].text.contains("26.2 Mbit/s"), "{finding:?}");
     }

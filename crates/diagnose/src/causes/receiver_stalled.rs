@@ -65,11 +65,12 @@ use model::{
     Consequence, Evidence, Finding, Impact, ImpactUnit, Process, ProcessName, Proof, Severity,
     Socket, Source, SubjectKind, TcpState, TimerKind,
 };
+use text::{count, number};
 
 use crate::Verdict;
 use crate::connections::{by_process, canonical, holder, shared};
 use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, count, name, number};
+use crate::words::{command, name};
 
 /// Looks at which it must have been stalled, and their distance at least.
 const LOOKS: u32 = 2;
@@ -164,7 +165,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
             "{} -> {}: {} unread, window {},\nfor {} of {}",
             example.remote,
             example.local,
-            bytes_words(u64::from(example.receive_queue_bytes)),
+            text::bytes(u64::from(example.receive_queue_bytes)),
             example
                 .tcp
                 .as_deref()
@@ -184,7 +185,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
                 || "its sender".to_string(),
                 |p| format!("{} (pid {})", p.name, p.pid),
             );
-            let waits = bytes_words(u64::from(sender.send_queue_bytes));
+            let waits = text::bytes(u64::from(sender.send_queue_bytes));
             effects.push(Consequence {
                 cause: None,
                 text: format!("{who} waits with {waits} to send"),
@@ -209,7 +210,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
             text: format!(
                 "{} at a standstill, {} unread",
                 count(group.len() as u64, "connection"),
-                bytes_words(bytes)
+                text::bytes(bytes)
             ),
             unit: ImpactUnit::ConnectionsStalled,
             amount: group.len() as f64,
@@ -251,7 +252,7 @@ fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Finding {
             text: format!(
                 "{} at a standstill, {} of {process} wait to be sent",
                 count(group.len() as u64, "connection"),
-                bytes_words(bytes)
+                text::bytes(bytes)
             ),
             unit: ImpactUnit::ConnectionsStalled,
             amount: group.len() as f64,
@@ -266,7 +267,7 @@ fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Finding {
                  {} unanswered, in {}; nothing acknowledged meanwhile",
                 example.local,
                 example.remote,
-                bytes_words(u64::from(example.send_queue_bytes)),
+                text::bytes(u64::from(example.send_queue_bytes)),
                 count(u64::from(probes), "probe"),
                 looks(example),
             ),
@@ -295,10 +296,6 @@ fn stalled_proof(evidence: &Evidence, group: &[&Socket], label: &str, text: Stri
 fn looks(socket: &Socket) -> String {
     let first = socket.first.unwrap_or_default();
     format!("{} of {} looks", first.samples_stalled, first.samples)
-}
-
-fn bytes_words(bytes: u64) -> String {
-    if bytes < 10_240 { count(bytes, "byte") } else { format!("{} KiB", number(bytes / 1024)) }
 }
 
 /// What the process did instead of reading.
@@ -359,7 +356,7 @@ mod tests {
         let findings = found(rule(&evidence));
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.subject.processes[0].name, "python3");
-        assert_eq!(finding.also_causes[0].text, "curl (pid 8) waits with 878 KiB to send");
+        assert_eq!(finding.also_causes[0].text, "curl (pid 8) waits with 879 KiB to send");
     }
 
     #[test]

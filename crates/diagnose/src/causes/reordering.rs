@@ -45,11 +45,11 @@
 //! - RFC 4737 (reordering metrics), RFC 8985 (RACK), RFC 2883 (D-SACK)
 
 use model::{Evidence, Finding};
+use text::{number, percent, share};
 
 use crate::Verdict;
 use crate::captured::{Group, Way, verdict};
 use crate::make::{With as _, advice};
-use crate::words::{number, percent, share};
 
 /// Hosts nearer than this, microseconds, shuffle packets by as much themselves.
 const NEAR_US: u64 = 200;

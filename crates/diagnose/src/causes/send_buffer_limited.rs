@@ -54,12 +54,13 @@ use model::{
     Evidence, Finding, Impact, ImpactUnit, ProcessName, Reach, Remedy, Severity, Socket, Source,
     SubjectKind,
 };
+use text::{bit_rate, bytes, count, micros, percent, share};
 
 use crate::Verdict;
-use crate::captured::{bytes, rate, time};
+
 use crate::connections::{by_process, canonical, holder, shared};
 use crate::make::{With as _, advice, proof, subject, sysctl};
-use crate::words::{command, count, name, percent, share};
+use crate::words::{command, name};
 
 /// Share of the time in which there was something to send.
 const MOST: f64 = 0.5;
@@ -135,8 +136,8 @@ fn finding(evidence: &Evidence, group: &[&Socket]) -> Finding {
     if let Some(speed) = speed(worst) {
         text.push_str(&format!(
             ";\n{} over a round trip of {}",
-            rate(speed * 8.0),
-            time(trip.into())
+            bit_rate(speed * 8.0),
+            micros(trip.into())
         ));
     }
     let held = buffer(worst).unwrap_or(0);

@@ -48,11 +48,11 @@
 //!   time (SIGMETRICS 2006)
 
 use model::{Evidence, Finding, TimeCategory};
+use text::{count, micros, number};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, groups, time};
+use crate::captured::{Group, Way, groups};
 use crate::make::advice;
-use crate::words::{count, number};
 
 /// Think time of a turn from which it is felt (Nielsen 1993: what seems to happen at once).
 const FELT_US: u64 = 100_000;
@@ -75,7 +75,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
     Verdict::of(findings, || {
         let most = packets.services.iter().map(per_turn).max().unwrap_or(0);
-        format!("think time (at most {} a turn)", time(most))
+        format!("think time (at most {} a turn)", micros(most))
     })
 }
 
@@ -109,13 +109,13 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         "stream {}: {} of thought in {}, while the way to the server\n\
          and back takes {}",
         way.stream.number,
-        time(way.sent().time_us(TimeCategory::ServerThink)),
+        micros(way.sent().time_us(TimeCategory::ServerThink)),
         count(way.stream.exchanges, "turn"),
-        way.stream.to_server_us.map_or_else(|| "an unknown time".to_string(), time),
+        way.stream.to_server_us.map_or_else(|| "an unknown time".to_string(), micros),
     );
     let slow = evidence.packets.as_ref().and_then(|packets| packets.service(server));
     for one in slow.iter().flat_map(|service| &service.slow_requests).take(REQUESTS) {
-        let each = time(one.think_time_us / one.exchanges.max(1));
+        let each = micros(one.think_time_us / one.exchanges.max(1));
         let asked = shortened(&one.request, REQUEST);
         text.push_str(&format!("\n{asked}: {}, {each} each", count(one.exchanges, "turn")));
     }
@@ -123,8 +123,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     group.finding(
         evidence,
         "server-think-time",
-        format!("{server} thinks {} before it answers", time(each)),
-        &format!("{} of thought in {} turns", time(group.us), number(turns)),
+        format!("{server} thinks {} before it answers", micros(each)),
+        &format!("{} of thought in {} turns", micros(group.us), number(turns)),
         vec![proof],
         vec![advice(format!("run netwhy on {}: what does the process wait for?", server.ip()))],
     )

@@ -41,11 +41,11 @@
 //! - RFC 9112, section 9 (persistent connections); RFC 5681 (slow start)
 
 use model::{Evidence, Finding, TimeCategory};
+use text::{count, micros, number, percent, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, groups, time};
+use crate::captured::{Group, Way, groups};
 use crate::make::{With as _, advice};
-use crate::words::{count, number, percent, share};
 
 /// Connections of one client.
 const SEVERAL: usize = 3;
@@ -125,8 +125,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         "{} of one request each: {} for handshakes, {} while\nwhat they sent still grew, {} of \
          their time; stream {}: {} round trips",
         count(streams, "connection"),
-        time(handshakes),
-        time(group.us.saturating_sub(handshakes)),
+        micros(handshakes),
+        micros(group.us.saturating_sub(handshakes)),
         percent(part(group)),
         way.stream.number,
         number(way.sent().slow_starts.first_rounds + 1),
@@ -139,8 +139,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     group.finding(
         evidence,
         "short-connections",
-        format!("Each request opens a connection of its own: {} a time", time(each)),
-        &format!("{}, {} to open and to grow", count(streams, "connection"), time(group.us)),
+        format!("Each request opens a connection of its own: {} a time", micros(each)),
+        &format!("{}, {} to open and to grow", count(streams, "connection"), micros(group.us)),
         vec![proof],
         vec![advice(format!("at {clients}: keep connections open, or pool them"))],
     )

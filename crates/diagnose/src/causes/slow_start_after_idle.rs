@@ -57,11 +57,12 @@ use model::{
     Evidence, Finding, Impact, ImpactUnit, OneTransfer, Reach, Severity, Source, SubjectKind,
     Transfer, TransferDirection,
 };
+use text::{bytes, count, micros, number, percent, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, bytes, time, verdict};
+use crate::captured::{Group, Way, verdict};
 use crate::make::{With as _, proof, subject, sysctl, there};
-use crate::words::{command, count, number, percent, share};
+use crate::words::command;
 
 const SYSCTL: &str = "net.ipv4.tcp_slow_start_after_idle";
 
@@ -114,9 +115,9 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
          before it; then it grew again",
         number(starts.worst_at),
         way.stream.number,
-        time(starts.worst_idle_us),
+        micros(starts.worst_idle_us),
         bytes(starts.worst_flight),
-        time(way.stream.round_trip_us().unwrap_or(0)),
+        micros(way.stream.round_trip_us().unwrap_or(0)),
         bytes(starts.worst_before),
     );
     let proof = group
@@ -128,8 +129,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let mut finding = group.finding(
         evidence,
         "slow-start-after-idle",
-        format!("Idle connections start slowly again: {} a time", time(each)),
-        &format!("{} after a pause, {} lost", count(restarts, "slow start"), time(group.us)),
+        format!("Idle connections start slowly again: {} a time", micros(each)),
+        &format!("{} after a pause, {} lost", count(restarts, "slow start"), micros(group.us)),
         vec![proof],
         vec![there(
             format!("at {sender}: sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
@@ -178,10 +179,10 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
     let text = format!(
         "transfer {}: after {} of silence {sender} began with\n{} of {} segments, over a round trip of {}",
         number(u64::from(worst.number) + 1),
-        time(worst.idle_us.unwrap_or(0)),
+        micros(worst.idle_us.unwrap_or(0)),
         number(after.into()),
         number(before.into()),
-        time(transfer.round_trip_us.unwrap_or(0)),
+        micros(transfer.round_trip_us.unwrap_or(0)),
     );
     let remedy = if up {
         sysctl(evidence, SYSCTL, "0", Reach::Everything)
@@ -193,7 +194,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
         cause: "slow-start-after-idle".to_string(),
         title: format!(
             "Idle connections start slowly again: {} a time",
-            time(lost / all.len() as u64)
+            micros(lost / all.len() as u64)
         ),
         severity: if part >= 0.1 { Severity::Critical } else { Severity::Warning },
         subject: subject(
@@ -207,7 +208,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
             text: format!(
                 "{} after a pause, {} lost, {} of their time",
                 count(all.len() as u64, "slow start"),
-                time(lost),
+                micros(lost),
                 percent(part)
             ),
             unit: ImpactUnit::SecondsLost,

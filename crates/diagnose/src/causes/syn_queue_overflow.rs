@@ -56,10 +56,11 @@
 use model::{
     Evidence, Finding, Impact, ImpactUnit, Listener, Reach, Severity, Source, SubjectKind,
 };
+use text::{count, number, percent, share};
 
 use crate::Verdict;
 use crate::make::{With as _, advice, proof, subject, sysctl};
-use crate::words::{command, count, number, percent, processes, share};
+use crate::words::{command, processes};
 
 /// Share of the cookies sent that did not come back, from which on somebody is harmed.
 const LOST_COOKIES: f64 = 0.1;

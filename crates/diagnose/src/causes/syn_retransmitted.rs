@@ -61,10 +61,11 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use model::{Evidence, Finding, Impact, ImpactUnit, Reach, Severity, Source, SubjectKind, SynSent};
+use text::{count, number, percent, share};
 
 use crate::Verdict;
 use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, count, name, number, percent, processes, share};
+use crate::words::{command, name, processes};
 
 /// Connections that repeat, or repetitions of one, that are no accident.
 const SEVERAL: u64 = 2;

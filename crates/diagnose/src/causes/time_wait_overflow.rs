@@ -47,10 +47,11 @@
 use model::{
     Evidence, Finding, Impact, ImpactUnit, Reach, Severity, Source, SubjectKind, TcpState,
 };
+use text::{count, number, share};
 
 use crate::Verdict;
 use crate::make::{With as _, advice, proof, subject, sysctl};
-use crate::words::{command, count, number, share};
+use crate::words::command;
 
 /// Smallest limit that is proposed: the kernel's own on machines with much memory.
 const LEAST: u64 = 262_144;

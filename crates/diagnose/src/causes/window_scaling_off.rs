@@ -44,10 +44,11 @@
 //! - Linux: `tcp_window_scaling`, `Documentation/networking/ip-sysctl.rst`
 
 use model::{Evidence, Finding, Reach};
+use text::{bit_rate, bytes, micros};
 
 use super::receive_window_limited::limited;
 use crate::Verdict;
-use crate::captured::{Group, Way, bytes, rate, time, verdict};
+use crate::captured::{Group, Way, verdict};
 use crate::make::{With as _, advice, there};
 
 /// A window that is as large as it can be without the option, or nearly.
@@ -85,18 +86,18 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         way.stream.number,
         without.join(" and that of "),
         bytes(window),
-        time(group.us),
+        micros(group.us),
     );
     if let Some(trip) = way.stream.round_trip_us().filter(|trip| *trip > 0) {
-        let most = rate(window as f64 * 8e6 / trip as f64);
-        text.push_str(&format!(": over {} that is {most} at most", time(trip)));
+        let most = bit_rate(window as f64 * 8e6 / trip as f64);
+        text.push_str(&format!(": over {} that is {most} at most", micros(trip)));
     }
     let proof = group.proof(evidence, "proof", text).at_once("window", window as f64, "bytes");
     group.finding(
         evidence,
         "window-scaling-off",
         format!("Window scaling is off at {who}: at most {} a round trip", bytes(window)),
-        &format!("{} with a full window", time(group.us)),
+        &format!("{} with a full window", micros(group.us)),
         vec![proof],
         vec![
             there(
@@ -130,7 +131,7 @@ mod tests {
         let finding = &found(rule(&evidence))[0];
         assert_eq!(
             finding.title,
-            "Window scaling is off at 198.18.0.1: at most 63 KiB a round trip"
+            "Window scaling is off at 198.18.0.1: at most 64 KiB a round trip"
         );
         let other = super::super::receive_window_limited::rule(&evidence);
         assert!(matches!(other, Verdict::RuledOut(_)), "one name for it");

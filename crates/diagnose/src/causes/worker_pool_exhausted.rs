@@ -55,12 +55,12 @@ use model::{
     AppLog, Complaint, Evidence, Finding, Gauge, Impact, ImpactUnit, Meaning, Process, ProcessName,
     Proof, Remedy, Severity, Source, SubjectKind,
 };
+use text::{count, number, percent, share};
 
 use crate::Verdict;
 use crate::answers::{Answers, answers};
 use crate::apps;
 use crate::make::{With as _, advice, config, proof, subject};
-use crate::words::{count, number, percent, share};
 
 /// From this share of failed requests on the finding is critical.
 const CRITICAL: f64 = 0.01;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
+use text::parse;
 
 /// A figure that is written as text: parsed where it stands, so that an error names its line.
 macro_rules! written {
@@ -48,89 +49,48 @@ pub enum Room {
     Packets(u32),
 }
 
-/// The number and the unit of a text.
-fn split(text: &str) -> Result<(f64, &str), ()> {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: f64 = text[..end].parse().map_err(|_| ())?;
-    (number.is_finite()).then_some((number, text[end..].trim())).ok_or(())
-}
-
-/// A number of units as a whole number; none that is absurd.
-fn whole(number: f64, unit: f64) -> Result<u64, ()> {
-    let value = (number * unit).round();
-    (0.0..=1e15).contains(&value).then_some(value as u64).ok_or(())
-}
-
 impl FromStr for Time {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (number, unit) = split(text)?;
-        let seconds = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" | "min" => 60.0,
-            _ => return Err(()),
-        };
-        whole(number, seconds * 1e9).map(|ns| Time(Duration::from_nanos(ns)))
+        /// Nothing in a lab lasts longer: eleven days.
+        const MAX_TIME: Duration = Duration::from_secs(1_000_000);
+        match parse::duration_with_unit(text) {
+            Ok(time) if time <= MAX_TIME => Ok(Time(time)),
+            _ => Err(()),
+        }
     }
 }
 
 impl FromStr for Rate {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (number, unit) = split(text)?;
-        let bits = match unit {
-            "bit" => 1.0,
-            "kbit" => 1e3,
-            "mbit" => 1e6,
-            "gbit" => 1e9,
-            _ => return Err(()),
-        };
-        whole(number, bits).and_then(|rate| if rate > 0 { Ok(Rate(rate)) } else { Err(()) })
+        parse::bit_rate(text).filter(|rate| *rate > 0).map(Rate).ok_or(())
     }
 }
 
 impl FromStr for Size {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (number, unit) = split(text)?;
-        let bytes = match unit {
-            "B" => 1.0,
-            "kB" | "KB" => 1e3,
-            "MB" => 1e6,
-            "GB" => 1e9,
-            "KiB" => 1024.0,
-            "MiB" => 1048576.0,
-            "GiB" => 1073741824.0,
-            _ => return Err(()),
-        };
-        whole(number, bytes).map(Size)
+        parse::bytes(text, parse::Powers::Binary).map(Size).ok_or(())
     }
 }
 
 impl FromStr for Share {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
-        let share = match split(text)? {
-            (number, "%") => number / 100.0,
-            (number, "") => number,
-            _ => return Err(()),
-        };
-        (0.0..=1.0).contains(&share).then_some(Share(share)).ok_or(())
+        parse::share(text).map(Share).ok_or(())
     }
 }
 
 impl FromStr for Limit {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
-        match split(text)? {
-            (number, "p" | "packets") if (1.0..=1e7).contains(&number) => {
-                Ok(Limit(Room::Packets(number as u32)))
+        match parse::scaled(text, &[("p", 1.0), ("packets", 1.0)]) {
+            Some(packets) if (1.0..=1e7).contains(&packets) => {
+                Ok(Limit(Room::Packets(packets as u32)))
             }
-            _ => text.parse::<Size>().map(|size| Limit(Room::Bytes(size.0))),
+            Some(_) => Err(()),
+            None => text.parse::<Size>().map(|size| Limit(Room::Bytes(size.0))),
         }
     }
 }

@@ -109,8 +109,8 @@ impl Analysis {
             let of = counts.received;
             let what = format!(
                 "{} of {} packets of {name}",
-                report::number(counts.dropped),
-                report::number(of)
+                text::number(counts.dropped),
+                text::number(of)
             );
             gap(what, "the ring was full: dropped by the kernel".to_string(), Some(self.fewer));
         }
@@ -119,16 +119,16 @@ impl Analysis {
             (seen.other_links, "their link type is not read"),
         ] {
             if count > 0 {
-                gap(format!("{} packets", report::number(count)), why.to_string(), None);
+                gap(format!("{} packets", text::number(count)), why.to_string(), None);
             }
         }
         if seen.cut > 0 {
             let why = format!(
                 "{} came, of which {} fit into memory: those of which nothing\ncame for longest \
                  counted as over, {} of them open",
-                report::number(packets.streams),
-                report::number(STREAMS as u64),
-                report::number(seen.cut)
+                text::number(packets.streams),
+                text::number(STREAMS as u64),
+                text::number(seen.cut)
             );
             gap("streams as a whole".to_string(), why, Some(self.fewer));
         }

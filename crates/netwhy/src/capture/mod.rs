@@ -11,10 +11,10 @@
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
-use report::{bytes, duration, number};
 use sys::filter::Filter;
 use sys::packet_ring::{Counts, PacketRing, Settings};
 use sys::privileges::{self, User};
+use text::{bytes, duration, number};
 use wire::capture::write::{self, Flags};
 use wire::capture::{LinkType, Packet};
 

@@ -8,6 +8,7 @@ use sys::packet_ring::{ANY, BUFFER_LEAST, BUFFER_MOST, SNAP_LENGTH};
 
 use super::analyse::HEADERS;
 use crate::cli::{NetnsOptions, ReportOptions, window};
+use text::parse::Powers;
 
 const AFTER: &str = "\
 Examples:
@@ -180,19 +181,9 @@ impl CaptureOptions {
     }
 }
 
-/// A size with a unit of 1024, or in bytes.
+/// A size in powers of 1024, or in bytes.
 fn size(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let power = match unit.trim_end_matches("iB").to_ascii_uppercase().as_str() {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << power)
+    text::parse::bytes(text, Powers::Binary)
 }
 
 fn file_size(text: &str) -> Result<u64, String> {
@@ -218,7 +209,7 @@ mod tests {
         assert_eq!(file_size("5000"), Ok(5000));
         assert_eq!(file_size("4KiB"), Ok(4096));
         assert_eq!(buffer_size("1g"), Ok(1 << 30));
-        for bad in ["", "M", "-1", "1.5M", "100X", "99999999999999999999", "99999999999T", "1"] {
+        for bad in ["", "M", "-1", "100X", "99999999999999999999", "99999999999T", "1"] {
             assert!(file_size(bad).is_err(), "{bad}");
             assert!(buffer_size(bad).is_err(), "{bad}");
         }

@@ -26,10 +26,10 @@ pub(super) fn write(
         return Ok(out.flush()?);
     }
     let about = if table.read.is_some() { "about " } else { "" };
-    write!(out, "{about}{} entries", report::number(table.entries))?;
+    write!(out, "{about}{} entries", text::number(table.entries))?;
     if let (Some(count), Some(max)) = (size.count, size.max) {
         let share = 100.0 * count as f64 / max.max(1) as f64;
-        let (count, max) = (report::number(count), report::number(max));
+        let (count, max) = (text::number(count), text::number(max));
         write!(out, "; the table holds {count} of {max} ({share:.1} %)")?;
     }
     if let (Some(count), Some(buckets)) = (size.count, size.buckets) {
@@ -37,7 +37,7 @@ pub(super) fn write(
     }
     writeln!(out)?;
     if let Some(read) = table.read {
-        let read_words = report::number(read);
+        let read_words = text::number(read);
         writeln!(
             out,
             "estimated from {read_words} of them, within {:.1} points (--exact reads all)",
@@ -47,8 +47,8 @@ pub(super) fn write(
     writeln!(
         out,
         "{} assured, {} without an answer",
-        report::number(table.assured),
-        report::number(table.unreplied)
+        text::number(table.assured),
+        text::number(table.unreplied)
     )?;
 
     let top = options.top.unwrap_or(TOP);
@@ -73,11 +73,11 @@ pub(super) fn write(
         for value in values.iter().take(top) {
             let share = 100.0 * value.count as f64 / table.entries.max(1) as f64;
             let about = if value.error > 0 {
-                format!("  (at most {} too many)", report::number(value.error))
+                format!("  (at most {} too many)", text::number(value.error))
             } else {
                 String::new()
             };
-            let count = report::number(value.count);
+            let count = text::number(value.count);
             writeln!(out, "{count:>10}  {share:>5.1} %  {}{about}", value.key)?;
         }
     }

@@ -76,7 +76,7 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
         evidence.missing_evidence.push(MissingEvidence {
             source: Source::Packets,
             what: "packets of the rest of the load".to_string(),
-            why: format!("the first {} are analysed", report::number(options.sample)),
+            why: format!("the first {} are analysed", text::number(options.sample)),
             how_to_observe: Some("--sample".to_string()),
         });
     }
@@ -141,13 +141,13 @@ fn so_far(live: &Live, begun: Instant) -> String {
     let errors = live.errors.load(Ordering::Relaxed);
     format!(
         "{seconds:.1} s: {} answers, {}/s, {}/s, {}",
-        report::number(requests),
-        report::number((requests as f64 / seconds) as u64),
-        report::bytes((bytes as f64 / seconds) as u64),
+        text::number(requests),
+        text::number((requests as f64 / seconds) as u64),
+        text::bytes((bytes as f64 / seconds) as u64),
         match errors {
             0 => "no errors".to_string(),
             1 => "1 error".to_string(),
-            n => format!("{} errors", report::number(n)),
+            n => format!("{} errors", text::number(n)),
         }
     )
 }

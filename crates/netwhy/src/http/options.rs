@@ -187,9 +187,7 @@ fn read(path: &PathBuf) -> anyhow::Result<Vec<u8>> {
     let told = |why: String| Failure::Usage(format!("cannot read {}: {why}", path.display()));
     let size = std::fs::metadata(path).map_err(|e| told(probe::target::plain(&e)))?.len();
     if size > FILE {
-        return Err(
-            told(format!("{} are too much, 64 MiB is the limit", report::bytes(size))).into()
-        );
+        return Err(told(format!("{} are too much, 64 MiB is the limit", text::bytes(size))).into());
     }
     std::fs::read(path).map_err(|e| told(probe::target::plain(&e))).context("before the load")
 }

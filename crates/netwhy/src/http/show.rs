@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use model::{HttpErrors, HttpLoad, Latency, SynRetransmissions};
-use report::{Style, bytes, duration, number, percent, wrap};
+use text::chart::{bar, sparkline};
+use text::{Style, bytes, duration, micros, number, percent, wrap};
 
 /// Columns of the longest bar.
 const BAR: usize = 34;
@@ -64,8 +65,8 @@ pub(super) fn text(load: &HttpLoad, latency: &Histogram<u64>, style: Style) -> S
     if let Some(late) = client.read_late_us.filter(|late| late.p99 > 0) {
         let text = format!(
             "answers lay unread for p50 {}, p99 {}: not counted, the kernel's stamps are",
-            us(late.p50),
-            us(late.p99)
+            micros(late.p50),
+            micros(late.p99)
         );
         line("", &text);
     }
@@ -108,18 +109,14 @@ fn rate(per_s: f64) -> String {
     if per_s < 99.5 { format!("{per_s:.1}") } else { number(per_s.round() as u64) }
 }
 
-fn us(us: u64) -> String {
-    duration(Duration::from_micros(us))
-}
-
 fn percentiles(latency: &Latency) -> String {
     format!(
         "p50 {}, p90 {}, p99 {}, p99.9 {}, max {}",
-        us(latency.p50),
-        us(latency.p90),
-        us(latency.p99),
-        us(latency.p999),
-        us(latency.max)
+        micros(latency.p50),
+        micros(latency.p90),
+        micros(latency.p99),
+        micros(latency.p999),
+        micros(latency.max)
     )
 }
 
@@ -194,9 +191,9 @@ fn phases(load: &HttpLoad, line: &mut impl FnMut(&str, &str)) {
         let Some(latency) = latency else { continue };
         let text = format!(
             "{name:<10} p50 {:>8}  p99 {:>8}  max {:>8}  {:>11}",
-            us(latency.p50),
-            us(latency.p99),
-            us(latency.max),
+            micros(latency.p50),
+            micros(latency.p99),
+            micros(latency.max),
             format!("{}×", number(latency.count)),
         );
         line(first, &text);
@@ -230,7 +227,7 @@ fn repeated(one: &SynRetransmissions) -> String {
         number(one.attempted),
         one.server,
         if opened.is_empty() { "none that opened".to_string() } else { opened.join(", ") },
-        us(one.waited_us)
+        micros(one.waited_us)
     )
 }
 
@@ -266,9 +263,9 @@ fn bars(latency: &Histogram<u64>, lines: &mut Vec<String>) {
     lines.push(String::new());
     lines.push("latency".to_string());
     for (edge, count) in edges.windows(2).zip(&counts) {
-        let bar = bar(*count as f64 / most as f64);
+        let bar = bar(*count as f64 / most as f64, BAR);
         let share = *count as f64 / latency.len() as f64;
-        let upto = us(edge[1] as u64);
+        let upto = micros(edge[1] as u64);
         lines.push(
             format!("  up to {upto:>8}  {:>7}  {bar:<BAR$} {:>11}", percent(share), number(*count))
                 .trim_end()
@@ -277,15 +274,8 @@ fn bars(latency: &Histogram<u64>, lines: &mut Vec<String>) {
     }
 }
 
-fn bar(share: f64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (share.clamp(0.0, 1.0) * BAR as f64 * 8.0).round() as usize;
-    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
-}
-
 /// Requests a second over time, one line.
 fn course(load: &HttpLoad, lines: &mut Vec<String>) {
-    const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let whole: Vec<f64> = load
         .over_time
         .iter()
@@ -300,10 +290,7 @@ fn course(load: &HttpLoad, lines: &mut Vec<String>) {
         whole.chunks(each).map(|some| some.iter().sum::<f64>() / some.len() as f64).collect();
     let most = points.iter().copied().fold(0.0, f64::max);
     let least = points.iter().copied().fold(f64::INFINITY, f64::min);
-    let line: String = points
-        .iter()
-        .map(|point| STEPS[((point / most.max(1e-9)) * 7.0).round().clamp(0.0, 7.0) as usize])
-        .collect();
+    let line = sparkline(&points);
     lines.push(String::new());
     lines.push(format!("answers a second over time, {} to {}", rate(least), rate(most)));
     lines.push(format!("  {line}"));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use text::figures::significant;
 
 use lab::run::{LinkUse, Measured, Outcome};
 use lab::scenario::vary::Values;
@@ -21,7 +22,7 @@ const HANG: usize = 11;
 /// A line that begins with a word, broken where the terminal ends.
 fn put(out: &mut String, word: &str, text: &str) {
     let first = format!("  {word:8} ");
-    for line in report::wrap(text, &first, &" ".repeat(HANG), WIDTH) {
+    for line in text::wrap(text, &first, &" ".repeat(HANG), WIDTH) {
         out.push_str(&line);
         out.push('\n');
     }
@@ -36,7 +37,7 @@ pub(super) fn list(all: &[(String, Scenario)]) -> String {
         let _ = writeln!(out, "{}", kind.name());
         for (name, scenario) in of_kind {
             let first = format!("  {name:width$}  ");
-            let lines = report::wrap(&scenario.title, &first, &" ".repeat(width + 4), WIDTH);
+            let lines = text::wrap(&scenario.title, &first, &" ".repeat(width + 4), WIDTH);
             lines.iter().for_each(|line| {
                 // Nothing of a String fails.
                 let _ = writeln!(out, "{line}");
@@ -91,10 +92,10 @@ fn whole(out: &mut String, step: &Measured) {
     put(out, "measured", &figures(step));
     if let Some(improved) = &step.improved {
         let got = match improved.got {
-            Some(got) => format!("{} times better", number(got)),
+            Some(got) => format!("{} times better", significant(got)),
             None => "no figure to compare".to_string(),
         };
-        put(out, "", &format!("{got} (at least {} wanted)", number(improved.wanted)));
+        put(out, "", &format!("{got} (at least {} wanted)", significant(improved.wanted)));
     }
     for link in &step.links {
         put(out, "link", &link_use(link));
@@ -140,8 +141,9 @@ pub(super) fn line(outcome: &Outcome) -> String {
                 writeln!(out, "    wrong  {} on {}: {}", wrong.cause, wrong.host, wrong.subject);
         }
         if let Some(improved) = step.improved.as_ref().filter(|_| !step.is_good()) {
-            let got = improved.got.map_or("no figure".to_string(), number);
-            let _ = writeln!(out, "    {got} times better, {} wanted", number(improved.wanted));
+            let got = improved.got.map_or("no figure".to_string(), significant);
+            let _ =
+                writeln!(out, "    {got} times better, {} wanted", significant(improved.wanted));
         }
     }
     if let Some(error) = &outcome.error {
@@ -171,12 +173,12 @@ fn parameters(values: &Values) -> String {
 
 /// What a link did, and whether it could do what it had to.
 fn link_use(link: &LinkUse) -> String {
-    let mut out = format!("{}: {} packets", link.name, report::number(link.packets));
+    let mut out = format!("{}: {} packets", link.name, text::number(link.packets));
     if link.dropped > 0 {
-        let _ = write!(out, ", {} dropped", report::number(link.dropped));
+        let _ = write!(out, ", {} dropped", text::number(link.dropped));
     }
     if link.late_p99_us > LATE_US {
-        let ms = number(link.late_p99_us as f64 / 1000.0);
+        let ms = significant(link.late_p99_us as f64 / 1000.0);
         let _ = write!(out, "; not as it should be: up to {ms} ms late, for want of CPU");
     }
     out
@@ -184,22 +186,13 @@ fn link_use(link: &LinkUse) -> String {
 
 /// The figure that counts, then the others.
 fn figures(step: &Measured) -> String {
-    let show = |name: &str, value: f64| format!("{} {}", number(value), name.replace('_', " "));
+    let show =
+        |name: &str, value: f64| format!("{} {}", significant(value), name.replace('_', " "));
     let first = step.figures.get(&step.figure).map(|value| show(&step.figure, *value));
     let rest = step.figures.iter().filter(|(name, _)| **name != step.figure);
     let mut all = vec![first.unwrap_or_else(|| format!("no {}", step.figure.replace('_', " ")))];
     all.extend(rest.map(|(name, value)| show(name, *value)));
     all.join(", ")
-}
-
-fn number(value: f64) -> String {
-    if value >= 100.0 {
-        report::number(value.round() as u64)
-    } else if value >= 10.0 || value.fract() == 0.0 {
-        format!("{value:.1}").trim_end_matches(".0").to_string()
-    } else {
-        format!("{value:.2}")
-    }
 }
 
 /// The score for a terminal.
@@ -256,14 +249,16 @@ pub(super) fn score_page(score: &Score, outcomes: &[Outcome]) -> String {
         let figures: Vec<String> = outcome
             .steps
             .iter()
-            .map(|s| s.figures.get(&s.figure).map_or("–".to_string(), |value| number(*value)))
+            .map(|s| {
+                s.figures.get(&s.figure).map_or("–".to_string(), |value| significant(*value))
+            })
             .collect();
         let unit = outcome.steps.first().map(|s| s.figure.replace('_', " ")).unwrap_or_default();
         let mended: Vec<String> = outcome
             .steps
             .iter()
             .filter_map(|s| s.improved.as_ref())
-            .map(|i| format!("× {}", i.got.map_or("–".to_string(), number)))
+            .map(|i| format!("× {}", i.got.map_or("–".to_string(), significant)))
             .collect();
         let _ = writeln!(
             out,

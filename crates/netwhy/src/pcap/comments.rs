@@ -67,7 +67,7 @@ pub(super) fn of_step(step: &Step) -> Vec<String> {
         all.push(format!("{} {words}", time(waited)));
     }
     if let Some(turn) = step.began_turn {
-        all.push(format!("turn {} begins", report::number(turn)));
+        all.push(format!("turn {} begins", text::number(turn)));
     }
     all
 }
@@ -88,5 +88,5 @@ fn waited_for(part: TimeCategory) -> Option<&'static str> {
 }
 
 fn time(nanos: Nanos) -> String {
-    report::duration(Duration::from_nanos(nanos.max(0).cast_unsigned()))
+    text::duration(Duration::from_nanos(nanos.max(0).cast_unsigned()))
 }

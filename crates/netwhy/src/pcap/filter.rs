@@ -230,7 +230,7 @@ impl Word {
             Word::Stream => {
                 value.parse().map(Test::Stream).map_err(|_| "stream needs a number from 0")
             }
-            Word::MinStall => humantime::parse_duration(value)
+            Word::MinStall => text::parse::duration_with_unit(value)
                 .map(Test::MinStall)
                 .map_err(|_| "min-stall needs a time with a unit: min-stall 200ms"),
         }

@@ -162,10 +162,9 @@ pub(crate) fn line(finding: &Finding, evidence: &Evidence) -> String {
     let seconds = (first.saturating_add(span.cast_signed()) / 1_000_000).rem_euclid(86_400);
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
     let text = format!("{} · {} · {}", finding.title, finding.cause, finding.subject.name,);
-    let since = report::duration(Duration::from_micros(span));
+    let since = text::duration(Duration::from_micros(span));
     let head = format!("{hours:02}:{minutes:02}:{:02} UTC ", seconds % 60);
     let text = format!("+{since} {}: {text}", finding.severity.name());
-    let lines =
-        report::wrap(&output::harmless(&text).replace('\n', " "), &head, "             ", 80);
+    let lines = text::wrap(&output::harmless(&text).replace('\n', " "), &head, "             ", 80);
     lines.join("\n") + "\n"
 }

@@ -145,7 +145,7 @@ fn one(options: &PcapOptions, choice: &Choice, interrupt: &Interrupt) -> anyhow:
         None => {
             let worst = packets.worst.into_iter().find(|stream| stream.number == number);
             let Some(stream) = worst else {
-                let streams = report::number(packets.streams);
+                let streams = text::number(packets.streams);
                 let text =
                     format!("there is no stream {number}: {streams} streams, numbered from 0");
                 return Err(Failure::Usage(text).into());
@@ -173,7 +173,7 @@ fn none(filter: &Filter, streams: u64) -> Failure {
     Failure::Usage(format!(
         "no stream is selected by: {} (the capture has {})",
         filter.text(),
-        report::number(streams)
+        text::number(streams)
     ))
 }
 

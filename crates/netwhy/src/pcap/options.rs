@@ -148,7 +148,7 @@ fn ladder(text: &str) -> Result<usize, String> {
     }
     match text.parse() {
         Ok(packets @ 1..=LADDER_MOST) => Ok(packets),
-        _ => Err(format!("a number from 1 to {}, or all", report::number(LADDER_MOST as u64))),
+        _ => Err(format!("a number from 1 to {}, or all", text::number(LADDER_MOST as u64))),
     }
 }
 

@@ -130,7 +130,7 @@ fn nothing_in_common(surveys: &[Survey; 2], captures: &[PathCapture; 2]) -> Stri
         captures[0].file, captures[1].file
     );
     for ((survey, capture), place) in surveys.iter().zip(captures).zip(PLACES) {
-        let streams = report::number(survey.streams());
+        let streams = text::number(survey.streams());
         let s = if survey.streams() == 1 { "" } else { "s" };
         text.push_str(&format!("\n  {place}: {streams} stream{s} in {}", capture.file));
         if let Some([client, server]) = survey.example() {
@@ -264,7 +264,7 @@ fn where_lost(service: &PathService) -> Vec<Proof> {
         if all == 0 {
             continue;
         }
-        let number = report::number;
+        let number = text::number;
         let mut text = format!(
             "from {} to {}: {} of {} lost between the two captures",
             PLACES[from],
@@ -306,7 +306,7 @@ fn gaps(path: &Path) -> Vec<MissingEvidence> {
         });
     };
     let segments = |count: u64| {
-        format!("{} segment{}", report::number(count), if count == 1 { "" } else { "s" })
+        format!("{} segment{}", text::number(count), if count == 1 { "" } else { "s" })
     };
     for (way, from, to) in [(&path.to_server, 0, 1), (&path.to_client, 1, 0)] {
         if way.not_captured_arriving > 0 {
@@ -325,14 +325,13 @@ fn gaps(path: &Path) -> Vec<MissingEvidence> {
         gap(what, "they arrive before they leave: a clock was set meanwhile");
     }
     if path.streams_not_followed > 0 {
-        let what =
-            format!("{} streams in both captures", report::number(path.streams_not_followed));
+        let what = format!("{} streams in both captures", text::number(path.streams_not_followed));
         gap(what, "at most 200,000 streams, 50,000 at once, are followed");
     }
     for (place, capture) in path.captures.iter().enumerate() {
         let more = capture.streams.saturating_sub(path.streams_in_both);
         if more > 0 {
-            let what = format!("{} streams of {}", report::number(more), capture.file);
+            let what = format!("{} streams of {}", text::number(more), capture.file);
             gap(what, &format!("they are not in {}", path.captures[1 - place].file));
         }
     }

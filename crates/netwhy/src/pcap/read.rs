@@ -210,7 +210,7 @@ impl Read {
             let Some(dropped) = interface.dropped.filter(|dropped| *dropped > 0) else { continue };
             let on = if interface.name.is_empty() { "an interface" } else { &interface.name };
             self.lost = self.lost.saturating_add(dropped);
-            let what = format!("{} packets of {on}", report::number(dropped));
+            let what = format!("{} packets of {on}", text::number(dropped));
             self.gap(what, "the capture itself lost them".to_string());
         }
         for warning in capture.reader().warnings() {
@@ -244,7 +244,7 @@ impl Read {
     pub(super) fn finish(mut self, annotate: Option<&Path>) -> anyhow::Result<Whole> {
         self.bar.finish_and_clear();
         if let Some((annotated, path)) = self.annotated.take().zip(annotate) {
-            let comments = report::number(annotated.finish()?);
+            let comments = text::number(annotated.finish()?);
             eprintln!("netwhy: wrote {} with comments on {comments} packets", path.display());
         }
         let collector = std::mem::take(&mut self.collector);
@@ -252,11 +252,11 @@ impl Read {
             collector.finish_watched(std::mem::take(&mut self.names), self.lost);
         let Collected { mut packets, unread, other_links, .. } = collected;
         if unread > 0 {
-            let what = format!("{} packets", report::number(unread));
+            let what = format!("{} packets", text::number(unread));
             self.gap(what, "their headers are cut off or malformed".to_string());
         }
         if other_links > 0 {
-            let what = format!("{} packets", report::number(other_links));
+            let what = format!("{} packets", text::number(other_links));
             self.gap(what, "their link type is not read".to_string());
         }
         packets.filter = self.filter.take();
@@ -315,7 +315,7 @@ fn not_captured(packets: &Packets) -> impl Iterator<Item = MissingEvidence> {
             source: Source::Packets,
             what: format!(
                 "{what} of {} stream{}",
-                report::number(streams),
+                text::number(streams),
                 if streams == 1 { "" } else { "s" }
             ),
             why: why.to_string(),
@@ -363,7 +363,7 @@ fn bar(quiet: bool) -> ProgressBar {
     {
         // Packets are counted in whole ones, a second too.
         let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-            let _ = out.write_str(&report::number(state.per_sec() as u64));
+            let _ = out.write_str(&text::number(state.per_sec() as u64));
         };
         bar.set_style(style.with_key("rate", rate));
     }

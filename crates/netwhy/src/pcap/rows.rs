@@ -139,7 +139,7 @@ impl Rows {
                     text,
                     "netwhy: wrote {} with {} {}",
                     path.display(),
-                    report::number(*rows),
+                    text::number(*rows),
                     if *rows == 1 { name.trim_end_matches('s') } else { name }
                 );
             }

@@ -7,11 +7,10 @@ use std::time::Duration;
 use diagnose::causes::middle_link_limited::locate;
 use model::{Evidence, Finding, LimitedLink, LoadPhase, Ping, PingReport, Probes, UnderLoad};
 use probe::ping::load::{Downloaded, Url, download};
-use report::wrap;
+use text::{bit_rate, wrap};
 
 use super::options::PingOptions;
 use super::place::{Place, Running};
-use super::show::milliseconds;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -118,7 +117,7 @@ fn found(findings: &[Finding]) -> String {
         findings => format!(
             "
 {}",
-            report::findings(findings, report::Style::default())
+            report::findings(findings, text::Style::default())
         ),
     }
 }
@@ -226,7 +225,7 @@ fn text(measured: &UnderLoad, findings: &[Finding]) -> String {
         }
     };
     let verdict = &measured.verdict;
-    let rate = verdict.wire_bits_per_s.map(rate).unwrap_or_default();
+    let rate = verdict.wire_bits_per_s.map(bit_rate).unwrap_or_default();
     let names = |all: &[usize]| {
         let names: Vec<&str> = all
             .iter()
@@ -274,14 +273,14 @@ fn text(measured: &UnderLoad, findings: &[Finding]) -> String {
         let name = match phase.loaded.and_then(|at| letters.get(at)) {
             None => "idle".to_string(),
             Some(letter) => {
-                let rate = phase.wire_bits_per_s.map_or("no bytes".to_string(), self::rate);
+                let rate = phase.wire_bits_per_s.map_or("no bytes".to_string(), bit_rate);
                 format!("{} at {letter}, {rate}", phase.transfers)
             }
         };
         let _ = write!(text, "{name:<FIRST$}");
         for ping in &phase.pings {
             let ms = ping.map_or("*".to_string(), |ping| {
-                milliseconds(ping.p50_ms).trim_end_matches(" ms").to_string()
+                text::figures::round_trip(ping.p50_ms).trim_end_matches(" ms").to_string()
             });
             let _ = write!(text, "{ms:>OTHERS$}");
         }
@@ -303,15 +302,6 @@ fn text(measured: &UnderLoad, findings: &[Finding]) -> String {
         let _ = writeln!(text, "{line}");
     }
     text
-}
-
-/// Bits a second.
-fn rate(bits: f64) -> String {
-    match bits {
-        bits if bits >= 1e9 => format!("{:.2} Gbit/s", bits / 1e9),
-        bits if bits >= 1e6 => format!("{:.1} Mbit/s", bits / 1e6),
-        bits => format!("{:.0} kbit/s", bits / 1e3),
-    }
 }
 
 /// A line to standard error; nobody may be there to read it.

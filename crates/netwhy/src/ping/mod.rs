@@ -17,7 +17,6 @@ mod place;
 mod show;
 
 pub(crate) use options::{PingOptions, byte, time};
-pub(crate) use show::milliseconds;
 
 use crate::interrupt::Interrupt;
 use crate::probing::failure;

@@ -239,11 +239,7 @@ impl PingOptions {
 
 /// A length of time: with a unit, or seconds.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let time = match text.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())?,
-        Err(_) => humantime::parse_duration(text).map_err(|e| e.to_string())?,
-    };
-    if TIMES.contains(&time) { Ok(time) } else { Err("must be between 1ms and 1h".to_string()) }
+    text::parse::duration_within(text, TIMES, "between 1ms and 1h")
 }
 
 /// A byte, decimal or hexadecimal.

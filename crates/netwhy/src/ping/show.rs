@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use model::{Ping, PingMethod, ReplyKind};
 use probe::ping::{Asked, Event, What};
-use report::{number, percent, wrap};
+use text::figures::round_trip;
+use text::{number, percent, wrap};
 
 /// Columns.
 const WIDTH: usize = 80;
@@ -73,16 +74,7 @@ impl Lines {
 }
 
 fn time_of(time: Duration) -> String {
-    milliseconds(time.as_secs_f64() * 1e3)
-}
-
-/// `0.214 ms`, `21.40 ms`, `214.0 ms`: four digits.
-pub(crate) fn milliseconds(ms: f64) -> String {
-    match ms {
-        ms if ms < 9.9995 => format!("{ms:.3} ms"),
-        ms if ms < 99.995 => format!("{ms:.2} ms"),
-        ms => format!("{ms:.1} ms"),
-    }
+    round_trip(time.as_secs_f64() * 1e3)
 }
 
 /// The summary of one target.
@@ -125,7 +117,7 @@ pub(super) fn summary(ping: &Ping) -> String {
         wrap(&words, "  ", "    ", WIDTH).into_iter().for_each(&mut line);
     }
     if let Some(times) = ping.round_trip {
-        let ms = milliseconds;
+        let ms = round_trip;
         line(format!(
             "  round trip min {}, avg {}, max {}",
             ms(times.min_ms),

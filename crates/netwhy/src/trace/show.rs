@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use model::{Hop, HopProbe, ReplyKind, Route, TraceMethod};
-use report::{number, percent, wrap};
+use text::{number, percent, wrap};
 
-use crate::ping::milliseconds;
+use text::figures::round_trip;
 
 /// Columns.
 const WIDTH: usize = 80;
@@ -74,7 +74,7 @@ fn hop_lines(hop: &Hop, text: &mut String) {
         let who = name.map_or_else(|| from.to_string(), |name| format!("{name} ({from})"));
         let mut times = String::new();
         for probe in probes {
-            let ms = probe.ms.map(milliseconds).unwrap_or_default();
+            let ms = probe.ms.map(round_trip).unwrap_or_default();
             let mark = probe.kind.and_then(ReplyKind::mark);
             let _ = write!(times, "  {ms}{}", mark.map(|m| format!(" {m}")).unwrap_or_default());
         }

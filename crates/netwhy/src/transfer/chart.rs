@@ -67,7 +67,7 @@ pub(super) fn lines(sender: &TransferSender) -> Vec<String> {
     let after = samples.last().and_then(|last| last.retransmits).unwrap_or(0);
     let words = match after.saturating_sub(before) {
         0 => String::new(),
-        again => format!(", {} sent again", report::number(again.into())),
+        again => format!(", {} sent again", text::number(again.into())),
     };
     lines.push(format!(
         "transfer {} of stream {}, the slowest at its sender{words}",
@@ -77,8 +77,8 @@ pub(super) fn lines(sender: &TransferSender) -> Vec<String> {
     for (row, cells) in cells.chunks(COLUMNS).enumerate() {
         // The middle of the first row is the top, that of the last row 0.
         let label = match row {
-            0 => report::bytes(top),
-            row if row == ROWS / 2 => report::bytes(top / 2),
+            0 => text::bytes(top),
+            row if row == ROWS / 2 => text::bytes(top / 2),
             row if row == ROWS - 1 => "0 B".to_string(),
             _ => String::new(),
         };
@@ -91,7 +91,7 @@ pub(super) fn lines(sender: &TransferSender) -> Vec<String> {
             .collect();
         lines.push(format!("{label:>LABEL$} ┤{}", shown.trim_end()));
     }
-    let time = |us: u64| report::duration(Duration::from_micros(us));
+    let time = |us: u64| text::duration(Duration::from_micros(us));
     let (middle, last) = (time(span / 2), time(span));
     let half = COLUMNS / 2;
     let width = COLUMNS - last.chars().count();

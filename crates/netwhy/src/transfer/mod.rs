@@ -77,7 +77,7 @@ fn start(plan: &Options) -> anyhow::Result<Probing<Transfer>> {
     let (plan, seen) = (plan.clone(), progress.clone());
     let says = move || {
         let (done, bytes) = (progress.done(), progress.bytes());
-        format!("{} so far, {} done", report::bytes(bytes), report::number(done))
+        format!("{} so far, {} done", text::bytes(bytes), text::number(done))
     };
     Probing::start("transfer", move |stop| probe::transfer::run(&plan, stop, &seen), says)
 }

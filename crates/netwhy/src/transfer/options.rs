@@ -11,6 +11,7 @@ use probe::transfer::{MOST_BUFFER, MOST_STREAMS, Options, PORT, Url};
 use crate::cli::{NetnsOptions, ReportOptions, window};
 use crate::failure::Failure;
 use crate::probing::failure;
+use text::parse::Powers;
 
 const AFTER: &str = "\
 Examples:
@@ -255,55 +256,26 @@ impl TransferOptions {
     }
 }
 
-/// A number with a unit of these.
-fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().ok()?;
-    let unit = unit.trim();
-    let factor = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?.1;
-    Some(number * factor)
-}
-
 /// A size in bytes.
 fn size(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, f64); 12] = [
-        ("", 1.0),
-        ("B", 1.0),
-        ("K", 1e3),
-        ("KB", 1e3),
-        ("KiB", 1024.0),
-        ("M", 1e6),
-        ("MB", 1e6),
-        ("MiB", 1_048_576.0),
-        ("G", 1e9),
-        ("GB", 1e9),
-        ("GiB", 1_073_741_824.0),
-        ("T", 1e12),
-    ];
-    match scaled(text, &UNITS) {
-        Some(bytes) if (1.0..=1e15).contains(&bytes) => Ok(bytes as u64),
+    match text::parse::bytes(text, Powers::Decimal) {
+        Some(bytes) if bytes > 0 => Ok(bytes),
         _ => Err("give bytes from 1 to 1000T: 4M (powers of 1000), 4MiB, 32KiB".to_string()),
     }
 }
 
 /// A bandwidth in bits a second.
 fn bits(text: &str) -> Result<f64, String> {
-    let text = text.strip_suffix("bit/s").or_else(|| text.strip_suffix("bit")).unwrap_or(text);
-    match scaled(text, &[("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)]) {
-        Some(bits) if (1e3..=1e13).contains(&bits) => Ok(bits),
+    match text::parse::bit_rate(text) {
+        Some(bits @ 1_000..=10_000_000_000_000) => Ok(bits as f64),
         _ => Err("give bits a second from 1k to 10T: 100M, 2.5G".to_string()),
     }
 }
 
 /// A length of time, from a microsecond to a day.
 fn time(text: &str) -> Result<Duration, String> {
-    let time = match text.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,
-        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string())?,
-    };
     let allowed = Duration::from_micros(1)..=Duration::from_secs(24 * 3600);
-    if allowed.contains(&time) { Ok(time) } else { Err("must be 1us to 24h".to_string()) }
+    text::parse::duration_within(text, allowed, "between 1us and 24h")
 }
 
 /// An address to listen on.

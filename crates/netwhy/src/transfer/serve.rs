@@ -22,7 +22,7 @@ pub(super) fn run(options: &ServeOptions) -> anyhow::Result<u8> {
     eprintln!(
         "netwhy transfer serve: listening on {address}, until {}",
         match options.time {
-            Some(time) => format!("{} are over", report::duration(time)),
+            Some(time) => format!("{} are over", text::duration(time)),
             None => "Ctrl-C".to_string(),
         }
     );
@@ -50,7 +50,7 @@ pub(super) fn run(options: &ServeOptions) -> anyhow::Result<u8> {
 fn words(event: &Event) -> String {
     match event {
         Event::Began(who, what) => format!("{who}: {}", output::harmless(what)),
-        Event::Ended(who, bytes) => format!("{who}: over, {}", report::bytes(*bytes)),
+        Event::Ended(who, bytes) => format!("{who}: over, {}", text::bytes(*bytes)),
         Event::Refused(who, why) => format!("{who}: refused: {}", output::harmless(why)),
     }
 }

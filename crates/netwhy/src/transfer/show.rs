@@ -4,10 +4,11 @@ use model::{
     BandwidthSource, OneTransfer, SenderTimeCategory, Source, Transfer, TransferDirection,
     TransferPeer, TransferReport, Undecided,
 };
-use report::{Style, bytes, number, percent, wrap};
+use text::figures::bytes_as_given;
+use text::{Style, bit_rate, bytes, count, micros, number, percent, wrap};
 
 use super::chart;
-use super::figures::{exact, rate, sized, time};
+use super::figures::exact;
 use crate::output::harmless;
 
 /// Transfers that are shown one by one.
@@ -72,16 +73,16 @@ fn headline(transfer: &Transfer) -> String {
     };
     text.push_str(&format!(": {done}"));
     if let Some(size) = transfer.size_bytes {
-        text.push_str(&format!(" of {}", sized(size)));
+        text.push_str(&format!(" of {}", bytes_as_given(size)));
     } else {
         text.push_str(&format!(", {}", bytes(transfer.bytes)));
     }
     if let Some(interval) = transfer.interval_ms {
-        text.push_str(&format!(", one every {}", time(interval * 1000)));
+        text.push_str(&format!(", one every {}", micros(interval * 1000)));
     }
     if transfer.duration_us > 0 && transfer.interval_ms.is_none() {
         let speed = transfer.bytes as f64 * 8e6 / transfer.duration_us as f64;
-        text.push_str(&format!(" in {}, {}", time(transfer.duration_us), rate(speed)));
+        text.push_str(&format!(" in {}, {}", micros(transfer.duration_us), bit_rate(speed)));
     }
     let opened = transfer.transfers.iter().filter(|one| one.connect_us.is_some()).count();
     if transfer.transfers.len() > 1 && transfer.streams == 1 {
@@ -99,10 +100,10 @@ fn headline(transfer: &Transfer) -> String {
         with.push(harmless(name));
     }
     if let Some(buffer) = transfer.buffer_bytes {
-        with.push(format!("writes of {}", sized(buffer)));
+        with.push(format!("writes of {}", bytes_as_given(buffer)));
     }
     if let Some(delay) = transfer.source_delay_us {
-        with.push(format!("each after {}", time(delay)));
+        with.push(format!("each after {}", micros(delay)));
     }
     if !with.is_empty() {
         text.push_str(&format!(" ({})", with.join(", ")));
@@ -183,7 +184,7 @@ fn row(one: &OneTransfer, many: bool) -> String {
     let line = format!(
         "{name:>8} {:>8} {:>9} {took:>9} {:>9} {:>7} {:>7} {:>9}",
         exact(one.at_us),
-        sized(one.bytes),
+        bytes_as_given(one.bytes),
         known(one.theory.map(|theory| exact(theory.total_us))),
         known(one.theory.map(|theory| theory.rounds.to_string())),
         known(window),
@@ -215,13 +216,14 @@ fn against_theory(out: &mut Out, transfer: &Transfer) {
         .iter()
         .zip(parts)
         .filter(|(_, us)| *us > 0)
-        .map(|(name, us)| format!("{name} {} ({})", time(us), percent(us as f64 / took as f64)))
+        .map(|(name, us)| format!("{name} {} ({})", micros(us), percent(us as f64 / took as f64)))
         .collect();
-    let mut text = format!("Theory explains {} of {}: {}", time(all), time(took), parts.join(", "));
+    let mut text =
+        format!("Theory explains {} of {}: {}", micros(all), micros(took), parts.join(", "));
     if took > all {
         let more = took - all;
         let share = percent(more as f64 / took as f64);
-        text.push_str(&format!("; beyond it {} ({share})", time(more)));
+        text.push_str(&format!("; beyond it {} ({share})", micros(more)));
     }
     text.push('.');
     out.wrapped(&text, "  ");
@@ -232,7 +234,7 @@ fn path(transfer: &Transfer) -> String {
     if let (Some(bps), Some(from)) = (transfer.bandwidth_bps, transfer.bandwidth_source) {
         text.push(format!(
             "bandwidth {} ({})",
-            rate(bps),
+            bit_rate(bps),
             match from {
                 BandwidthSource::Given => "given",
                 BandwidthSource::DeliveryRate => "estimated: the sender's best delivery rate",
@@ -243,7 +245,7 @@ fn path(transfer: &Transfer) -> String {
         ));
     }
     if let Some(trip) = transfer.round_trip_us {
-        text.push(format!("round trip {}", time(trip)));
+        text.push(format!("round trip {}", micros(trip)));
     }
     if transfer.peer_kind == TransferPeer::Http {
         text.push("the sender's window is not known".to_string());
@@ -274,7 +276,7 @@ fn shares(out: &mut Out, transfer: &Transfer) {
     out.wrapped(
         &format!(
             "What the sender waited for in {} ({}, {} sent again):",
-            time(all),
+            micros(all),
             count(writes, "write"),
             count(again, "segment"),
         ),
@@ -351,10 +353,6 @@ fn footer(out: &mut Out, report: &TransferReport) {
     }
     more.push("--json".to_string());
     out.wrapped(&format!("More: {}", more.join(" · ")), "  ");
-}
-
-fn count(value: u64, what: &str) -> String {
-    if value == 1 { format!("1 {what}") } else { format!("{} {what}s", number(value)) }
 }
 
 #[cfg(test)]
@@ -448,9 +446,9 @@ mod tests {
             assert!(!line.contains(['\u{1b}', '\u{7}']) && line.trim_end() == line, "{line:?}");
         }
         for part in [
-            "29 of 30 transfers done of 4.0 MB, one every 2.0 s",
+            "29 of 30 transfers done of 4 MB, one every 2.0 s",
             "failed: it \u{fffd} broke (2 times)",
-            "       1      0 s    4.0 MB  1,180 ms  1,100 ms       9      10    100 ms",
+            "       1      0 s    4 MB  1,180 ms  1,100 ms       9      10    100 ms",
             "14 more: --json has them all",
             "estimated: the sender's best delivery rate",
             "tcp_slow_start_after_idle=1",

@@ -1,11 +1,11 @@
 //! Damaged segments in packets: their checksums are wrong where they were captured.
 
 use model::{Evidence, Finding, Packets, Proof, TimeCategory};
+use text::{count, micros, number, percent, share};
 
 use super::{LEAST, SHARE};
-use crate::captured::{Group, Way, groups, time};
+use crate::captured::{Group, Way, groups};
 use crate::make::{With as _, advice};
-use crate::words::{count, number, percent, share};
 
 /// So many times as many as were damaged are looked at, at least: cards and drivers that leave
 /// checksums to others do so with all.
@@ -65,7 +65,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         &format!(
             "{} of those from {sender} damaged, {} spent on it",
             count(damaged, "segment"),
-            time(group.us)
+            micros(group.us)
         ),
         vec![seen(evidence, group, "proof")],
         vec![

@@ -2,8 +2,7 @@
 //! through it waits there while anybody fills it, and nobody else does.
 
 use model::{LimitedLink, LoadPhase, LoadVerdict, PingTimes, UnderLoad};
-
-use crate::captured::{rate, time};
+use text::{bit_rate, micros};
 
 /// A round trip that rose by less has not risen: milliseconds, and a share of the idle one.
 const LEAST_MS: f64 = 2.0;
@@ -52,7 +51,7 @@ pub fn locate(measured: &UnderLoad) -> LoadVerdict {
     let widest = sets.filter(|(_, set)| !set.is_empty()).max_by_key(|(_, set)| set.len());
     let Some((phase, behind)) = widest else {
         let fastest = most.iter().filter_map(|phase| phase.wire_bits_per_s).fold(0.0, f64::max);
-        let why = format!("No round trip rose at {}: no queue was filled.", rate(fastest));
+        let why = format!("No round trip rose at {}: no queue was filled.", bit_rate(fastest));
         return LoadVerdict { reasons: vec![why], ..LoadVerdict::default() };
     };
     let before: Vec<usize> = (0..places).filter(|at| !behind.contains(at)).collect();
@@ -86,7 +85,7 @@ fn reason(
 ) -> String {
     let name = |at: usize| measured.vantage_points.get(at).map_or("?", String::as_str);
     let words = |phase: &LoadPhase| {
-        median(phase, at).map_or("*".to_string(), |times| time((times.p50_ms * 1e3) as u64))
+        median(phase, at).map_or("*".to_string(), |times| micros((times.p50_ms * 1e3) as u64))
     };
     let (who, before, now) = (name(at), words(idle), words(phase));
     if !behind {

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use model::{Evidence, Finding, Packets, TimeCategory};
+use text::{bytes, count, micros, number};
 
-use crate::captured::{Group, Way, bytes, groups, time};
+use crate::captured::{Group, Way, groups};
 use crate::make::advice;
-use crate::words::{count, number};
 
 /// A window that is closed for less than this, or a round trip, costs nothing: its update is on the
 /// way.
@@ -60,7 +60,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
              {} of it; it had offered {}",
             way.stream.number,
             count(closed.count, "time"),
-            time(closed.longest_us),
+            micros(closed.longest_us),
             count(way.sent().window_probes, "probe"),
             bytes(u64::from(way.back().max_window)),
         ),
@@ -69,7 +69,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "receiver-stalled",
         title(&receiver),
-        &format!("the window was closed {}, {} in all", count(times, "time"), time(group.us)),
+        &format!("the window was closed {}, {} in all", count(times, "time"), micros(group.us)),
         vec![proof],
         vec![
             advice(format!("run netwhy on {receiver}: which process does not read, and why")),

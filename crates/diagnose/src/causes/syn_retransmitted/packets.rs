@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use model::{Evidence, Finding, Packets, TimeCategory};
+use text::{count, micros};
 
-use crate::captured::{Group, Way, groups, time};
+use crate::captured::{Group, Way, groups};
 use crate::make::{With as _, advice};
-use crate::words::count;
 
 /// `known` are servers of which sockets have told.
 pub(super) fn findings(
@@ -35,7 +35,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let never = group.ways.iter().filter(|way| !way.stream.syn_answered).count() as u64;
     let silent = never == group.ways.len() as u64;
     let opened = match stream.handshake_us {
-        Some(handshake) => format!("open after {}", time(handshake)),
+        Some(handshake) => format!("open after {}", micros(handshake)),
         None => "never open, as far as was seen".to_string(),
     };
     let proof = group.proof(
@@ -66,7 +66,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "syn-retransmitted",
         if title.chars().count() <= 72 { title } else { "Connections open late".to_string() },
-        &format!("{} waited for an answer", time(group.us)),
+        &format!("{} waited for an answer", micros(group.us)),
         vec![proof, why],
         vec![
             advice(format!("run netwhy on {}: is its listener full?", server.ip())),

@@ -7,10 +7,11 @@ use model::{
     Evidence, Finding, HttpLoad, Impact, ImpactUnit, Severity, Source, SubjectKind,
     SynRetransmissions,
 };
+use text::{count, number, percent, share};
 
 use super::{LEAST, SEVERAL};
 use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, count, number, percent, share};
+use crate::words::command;
 
 /// From here it is critical: share of the connections, or of the time.
 const CRITICAL: f64 = 0.1;

@@ -22,7 +22,7 @@ pub(super) fn put(out: &mut String, stream: &CapturedStream, depth: &StreamDepth
             more if more < depth.packets => format!("--ladder {more} or all shows more"),
             _ => "--ladder all shows all".to_string(),
         };
-        let (shown, packets) = (report::number(shown), report::number(depth.packets));
+        let (shown, packets) = (text::number(shown), text::number(depth.packets));
         format!("{shown} of {packets} packets, around the worst stalls ({more})")
     };
     text(out, "", &title);
@@ -43,7 +43,7 @@ fn skipped(out: &mut String, packets: u64, time: i64) {
         return;
     }
     let plural = if packets == 1 { "" } else { "s" };
-    let mut words = format!("… {} packet{plural}", report::number(packets));
+    let mut words = format!("… {} packet{plural}", text::number(packets));
     if time > 0 {
         words.push_str(&format!(", {}", self::time(time)));
     }
@@ -76,7 +76,7 @@ fn line(out: &mut String, packet: &CapturedPacket) {
     if !packet.comments.is_empty() {
         let comments = packet.comments.join("; ");
         let hang = " ".repeat(LEFT + 2);
-        for line in report::wrap(&comments, &format!("{:LEFT$}^ ", ""), &hang, WIDTH) {
+        for line in text::wrap(&comments, &format!("{:LEFT$}^ ", ""), &hang, WIDTH) {
             out.push_str(&line);
             out.push('\n');
         }
@@ -114,5 +114,5 @@ fn time(nanos: i64) -> String {
     if nanos >= MINUTE {
         return format!("{} s", nanos / 1_000_000_000);
     }
-    report::duration(Duration::from_nanos(nanos.max(0).unsigned_abs()))
+    text::duration(Duration::from_nanos(nanos.max(0).unsigned_abs()))
 }

@@ -5,9 +5,9 @@
 //! - [`ladder`]: packet by packet
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use model::{CapturedStream, StreamDepth, StreamEnd, TimeCategory};
+use text::micros;
 use wire::payload::tls;
 
 use super::filter::Filter;
@@ -62,7 +62,7 @@ fn facts(stream: &CapturedStream) -> String {
     let head = format!("stream {}: {} > {} ({roles})", stream.number, stream.client, stream.server);
     put(&mut out, "", &head);
     let mut opened = match stream.handshake_us {
-        Some(handshake) => format!("opened in {}", time(handshake)),
+        Some(handshake) => format!("opened in {}", micros(handshake)),
         None => "its handshake is not in the capture".to_string(),
     };
     if stream.syn_retransmissions + stream.syn_ack_retransmissions > 0 {
@@ -82,8 +82,8 @@ fn facts(stream: &CapturedStream) -> String {
     };
     let text = format!(
         "{opened}; {end}, {} in all, {} turn{}; {}",
-        time(stream.span_us),
-        report::number(stream.exchanges),
+        micros(stream.span_us),
+        text::number(stream.exchanges),
         if stream.exchanges == 1 { "" } else { "s" },
         place(stream),
     );
@@ -94,8 +94,8 @@ fn facts(stream: &CapturedStream) -> String {
     for (end, direction) in [stream.client, stream.server].into_iter().zip(stream.directions()) {
         let mut text = format!(
             "{} packets, {} of new data",
-            report::number(direction.packets),
-            report::bytes(direction.new_bytes)
+            text::number(direction.packets),
+            text::bytes(direction.new_bytes)
         );
         for (count, what) in [
             (direction.fast_retransmissions, "repeated after duplicate acknowledgements"),
@@ -110,20 +110,20 @@ fn facts(stream: &CapturedStream) -> String {
             (direction.ecn_ce_marks, "congestion marks"),
         ] {
             if count > 0 {
-                let _ = write!(text, ", {} {what}", report::number(count));
+                let _ = write!(text, ", {} {what}", text::number(count));
             }
         }
         if let Some(trips) = &direction.round_trip {
             let _ = write!(
                 text,
                 "; round trip {} to {}, {} on average",
-                time(trips.min_us),
-                time(trips.max_us),
-                time(trips.mean_us)
+                micros(trips.min_us),
+                micros(trips.max_us),
+                micros(trips.mean_us)
             );
         }
-        let window = report::bytes(u64::from(direction.max_window));
-        let flight = report::bytes(direction.max_in_flight);
+        let window = text::bytes(u64::from(direction.max_window));
+        let flight = text::bytes(direction.max_in_flight);
         let _ = write!(text, "; at most {flight} out; offered a window of {window}");
         put(&mut out, "  ", &format!("{end}: {text}"));
     }
@@ -140,7 +140,7 @@ fn said(stream: &CapturedStream) -> Option<String> {
                     tls::alert(alert).map_or_else(String::new, |words| format!(" ({words})"));
                 format!("TLS to {name}: ended in its handshake by alert {alert}{words}")
             }
-            (Some(us), None) => format!("TLS to {name}: handshake {}", time(us)),
+            (Some(us), None) => format!("TLS to {name}: handshake {}", micros(us)),
             (None, None) => format!("TLS to {name}: its handshake is not over"),
         }
     });
@@ -149,7 +149,7 @@ fn said(stream: &CapturedStream) -> Option<String> {
         .iter()
         .map(|one| match one.count {
             1 => one.status.to_string(),
-            count => format!("{} ({} times)", one.status, report::number(count)),
+            count => format!("{} ({} times)", one.status, text::number(count)),
         })
         .collect();
     let http = (!statuses.is_empty()).then(|| format!("HTTP: status {}", statuses.join(", ")));
@@ -169,17 +169,13 @@ fn place(stream: &CapturedStream) -> String {
         share if share > 0.9 => "captured at the server",
         _ => "captured between them",
     };
-    format!("{place} ({} to the client and back, {} to the server)", time(client), time(server))
+    format!("{place} ({} to the client and back, {} to the server)", micros(client), micros(server))
 }
 
 /// A text broken where the terminal ends.
 fn put(out: &mut String, indent: &str, text: &str) {
-    for line in report::wrap(text, indent, &format!("{indent}  "), WIDTH) {
+    for line in text::wrap(text, indent, &format!("{indent}  "), WIDTH) {
         out.push_str(&line);
         out.push('\n');
     }
-}
-
-fn time(us: u64) -> String {
-    report::duration(Duration::from_micros(us))
 }

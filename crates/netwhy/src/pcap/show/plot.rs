@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use model::{CapturedStream, Curve, CurveStep, Side};
 
-use super::{put as text, time};
+use ::text::micros;
+
+use super::put as text;
 
 /// Characters of the plot, without its labels; each has two dots side by side, four on each other.
 const COLUMNS: usize = 65;
@@ -27,15 +29,15 @@ pub(super) fn put(out: &mut String, stream: &CapturedStream, curve: &Curve) {
     }
     let end = if side == Side::Client { stream.client } else { stream.server };
     out.push('\n');
-    let width = report::duration(Duration::from_micros(stream.span_us / COLUMNS as u64));
+    let width = text::duration(Duration::from_micros(stream.span_us / COLUMNS as u64));
     let title = format!("what the {} {end} sent, a column is {width}", side.name());
     text(out, "", &title);
     let grid = Grid::of(curve, stream.span_us.saturating_mul(1_000));
     for (row, line) in grid.lines().into_iter().enumerate() {
         // The middle of the first row is the top, that of the last row 0.
         let label = match row {
-            0 => report::bytes(grid.top),
-            row if row == ROWS / 2 => report::bytes(grid.top / 2),
+            0 => text::bytes(grid.top),
+            row if row == ROWS / 2 => text::bytes(grid.top / 2),
             row if row == ROWS - 1 => "0 B".to_string(),
             _ => String::new(),
         };
@@ -45,7 +47,7 @@ pub(super) fn put(out: &mut String, stream: &CapturedStream, curve: &Curve) {
         }
         out.push('\n');
     }
-    let (middle, last) = (time(stream.span_us / 2), time(stream.span_us));
+    let (middle, last) = (micros(stream.span_us / 2), micros(stream.span_us));
     let half = COLUMNS / 2;
     let axis = format!("{:<half$}{middle:<half$}", "0 s");
     let axis: String = axis.chars().take(COLUMNS - last.chars().count()).collect();

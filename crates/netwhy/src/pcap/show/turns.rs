@@ -2,7 +2,8 @@
 
 use model::{CapturedExchange, CapturedStream, PhaseKind, StreamDepth, StreamEnd};
 
-use super::{WIDTH, time};
+use super::WIDTH;
+use text::micros;
 
 /// Turns that are shown.
 const SLOWEST: usize = 5;
@@ -30,11 +31,12 @@ fn phases(out: &mut String, stream: &CapturedStream, depth: &StreamDepth) {
             PhaseKind::FirstExchange => "the first turn, turn 0".to_string(),
             PhaseKind::LaterExchanges => match stream.exchanges.saturating_sub(1) {
                 1 => "turn 1".to_string(),
-                last => format!("turns 1 to {}", report::number(last)),
+                last => format!("turns 1 to {}", text::number(last)),
             },
             PhaseKind::AfterData => format!("after the last data, {}", end(stream.end)),
         };
-        let line = format!("{:>16}{:>12}  {words}\n", time(phase.at_us), time(phase.duration_us));
+        let line =
+            format!("{:>16}{:>12}  {words}\n", micros(phase.at_us), micros(phase.duration_us));
         out.push_str(&line);
     }
 }
@@ -55,7 +57,7 @@ fn slowest(out: &mut String, stream: &CapturedStream, depth: &StreamDepth) {
     }
     let shown = depth.slowest_exchanges.len().min(SLOWEST);
     let of = if stream.exchanges > shown as u64 {
-        format!("slowest {shown} of {} turns", report::number(stream.exchanges))
+        format!("slowest {shown} of {} turns", text::number(stream.exchanges))
     } else {
         "turns, the slowest first".to_string()
     };
@@ -70,19 +72,18 @@ fn slowest(out: &mut String, stream: &CapturedStream, depth: &StreamDepth) {
         let columns = format!(
             "{:>5} {:>8} {:>8} {:>7} {:>8} {:>7} ",
             turn.exchange,
-            time(turn.at_us.saturating_sub(stream.first_us)),
-            report::bytes(turn.request_bytes),
-            time(turn.time_us(model::TimeCategory::ServerThink)),
-            report::bytes(turn.response_bytes),
-            time(turn.spent_us()),
+            micros(turn.at_us.saturating_sub(stream.first_us)),
+            text::bytes(turn.request_bytes),
+            micros(turn.time_us(model::TimeCategory::ServerThink)),
+            text::bytes(turn.response_bytes),
+            micros(turn.spent_us()),
         );
-        for line in report::wrap(&format!("{columns} {largest}{asker}"), "", &" ".repeat(50), WIDTH)
-        {
+        for line in text::wrap(&format!("{columns} {largest}{asker}"), "", &" ".repeat(50), WIDTH) {
             out.push_str(&line);
             out.push('\n');
         }
         if let Some(said) = said(turn) {
-            for line in report::wrap(&said, "      ", "        ", WIDTH) {
+            for line in text::wrap(&said, "      ", "        ", WIDTH) {
                 out.push_str(&line);
                 out.push('\n');
             }

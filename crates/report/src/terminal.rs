@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use model::{Focus, MissingEvidence, Report, Source, Undecided};
 
-use crate::Style;
-use crate::clean::clean;
-use crate::figures::{bytes, duration, number, percent};
 use crate::findings;
-use crate::layout::wrap;
-use crate::paint::{Paint, paint};
+use text::Style;
+use text::sanitize;
+use text::wrap;
+use text::{Paint, paint};
+use text::{bytes, duration, number, percent};
 
 /// Fewest columns that a report is laid out for.
 const NARROWEST: usize = 40;
@@ -47,7 +47,7 @@ fn header(report: &Report, style: Style, lines: &mut Vec<String>) {
     let host = &report.host;
     let mut about = Vec::new();
     if !host.kernel.is_empty() {
-        about.push(format!("kernel {}", clean(&host.kernel, false)));
+        about.push(format!("kernel {}", sanitize::line(&host.kernel)));
     }
     match host.cpus {
         0 => {}
@@ -63,9 +63,9 @@ fn header(report: &Report, style: Style, lines: &mut Vec<String>) {
         about.push(format!("{} packets", number(packets.packets)));
     }
     if let Some(netns) = &host.netns {
-        about.push(format!("network namespace {}", clean(netns, false)));
+        about.push(format!("network namespace {}", sanitize::line(netns)));
     }
-    let name = if host.name.is_empty() { "this host".into() } else { clean(&host.name, false) };
+    let name = if host.name.is_empty() { "this host".into() } else { sanitize::line(&host.name) };
     let mut text = format!(
         "netwhy watched {name} for {}",
         duration(std::time::Duration::from_millis(report.window.duration_ms))
@@ -115,7 +115,7 @@ fn nothing_found(report: &Report, style: Style, lines: &mut Vec<String>) {
         lines.push(paint(&line, is, style));
     }
     for activity in &report.activity {
-        lines.extend(wrap(&clean(activity, true), "  ", "    ", style.width));
+        lines.extend(wrap(&sanitize::lines(activity), "  ", "    ", style.width));
     }
     lines.push(String::new());
 }
@@ -127,8 +127,8 @@ fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
         lines.extend(laid_out.iter().map(|line| line.replace(NO_BREAK, " ")));
     };
     if !report.ruled_out.is_empty() {
-        let causes = report.ruled_out.iter().map(|ruled| match clean(&ruled.because, false) {
-            because if because.is_empty() => clean(&ruled.cause, false).into_owned(),
+        let causes = report.ruled_out.iter().map(|ruled| match sanitize::line(&ruled.because) {
+            because if because.is_empty() => sanitize::line(&ruled.cause).into_owned(),
             because => because.into_owned(),
         });
         add("Ruled out", format!("{}.", causes.collect::<Vec<_>>().join(", ")));
@@ -144,7 +144,7 @@ fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
         .iter()
         .filter(|finding| more.insert(&finding.cause))
         .take(3)
-        .map(|finding| format!("netwhy explain {}", clean(&finding.cause, false)))
+        .map(|finding| format!("netwhy explain {}", sanitize::line(&finding.cause)))
         .collect();
     if commands.is_empty() {
         commands.push("netwhy explain".to_string());
@@ -159,7 +159,7 @@ fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
 fn undecided(undecided: &[Undecided]) -> String {
     let mut groups: Vec<(&Undecided, Vec<String>)> = Vec::new();
     for one in undecided {
-        let cause = clean(&one.cause, false).into_owned();
+        let cause = sanitize::line(&one.cause).into_owned();
         let same = |known: &Undecided| {
             known.needs == one.needs && known.how_to_observe == one.how_to_observe
         };
@@ -169,9 +169,9 @@ fn undecided(undecided: &[Undecided]) -> String {
         }
     }
     let groups = groups.iter().map(|(one, causes)| {
-        let mut text = format!("{} (needs {}", causes.join(", "), clean(&one.needs, false));
+        let mut text = format!("{} (needs {}", causes.join(", "), sanitize::line(&one.needs));
         if let Some(closes_with) = &one.how_to_observe {
-            text.push_str(&format!(": {}", clean(closes_with, false)));
+            text.push_str(&format!(": {}", sanitize::line(closes_with)));
         }
         text.push(')');
         text
@@ -184,7 +184,7 @@ pub(crate) fn gaps(gaps: &[MissingEvidence]) -> Vec<String> {
     let told = |(closes_with, gaps): (Option<&str>, Vec<&MissingEvidence>)| {
         let mut text = not_seen(&gaps);
         if let Some(closes_with) = closes_with {
-            text.push_str(&format!(". To see it: {}", clean(closes_with, false)));
+            text.push_str(&format!(". To see it: {}", sanitize::line(closes_with)));
         }
         format!("{text}.")
     };
@@ -206,8 +206,8 @@ fn by_remedy(gaps: &[MissingEvidence]) -> Vec<(Option<&str>, Vec<&MissingEvidenc
 
 fn not_seen(gaps: &[&MissingEvidence]) -> String {
     let parts = gaps.iter().map(|gap| {
-        let what = clean(&gap.what, false);
-        match clean(&gap.why, false) {
+        let what = sanitize::line(&gap.what);
+        match sanitize::line(&gap.why) {
             why if why.is_empty() => what.into_owned(),
             why => format!("{what} ({why})"),
         }

@@ -6,7 +6,7 @@
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Columns that a text takes in a terminal, SGR sequences not counted.
-pub(crate) fn columns(text: &str) -> usize {
+pub fn columns(text: &str) -> usize {
     if text.contains('\x1b') { without_paint(text).width() } else { text.width() }
 }
 

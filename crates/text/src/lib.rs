@@ -1,0 +1,24 @@
+//! Text for people: figures, their parsing, sanitizing, line wrapping, tables and colours.
+//!
+//! - [`figures`]: numbers with their units, as output shows them: `1,193`, `11 MiB`, `3 min 20 s`
+//! - [`parse`]: the same as options and scenario files write them: `20ms`, `100mbit`, `64KiB`
+//! - [`sanitize`]: strings of strangers made safe for a terminal
+//! - [`wrap`](mod@wrap): lines of a given width, with a hanging indent
+//! - [`table`]: columns that are as wide as their cells
+//! - [`chart`]: bars and sparklines
+//! - [`paint`](mod@paint): colours and bold
+//!
+//! A leaf: it imports no other crate of the workspace, and does no input or output.
+
+pub mod chart;
+pub mod figures;
+pub mod paint;
+pub mod parse;
+pub mod sanitize;
+pub mod table;
+pub mod wrap;
+
+pub use figures::{bit_rate, bytes, count, duration, micros, number, percent, share};
+pub use paint::{Paint, Style, paint};
+pub use table::{Align, Column, Table};
+pub use wrap::{columns, wrap};

@@ -1,0 +1,190 @@
+//! Strings of strangers made safe for a terminal.
+//!
+//! Process names, log lines, host names, server banners and paths are written by others. Sent to a
+//! terminal as they are, they could move the cursor, change the window's title, hide a line of the
+//! report or add one. Characters that act are replaced by visible escapes; nothing is translated.
+//! What is longer than anybody reads is cut, and says so.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Most characters of one string of a stranger that are shown.
+pub const MAX_CHARACTERS: usize = 4_096;
+
+/// A string that stands within a line: line feeds become `\n` in two characters.
+pub fn line(text: &str) -> Cow<'_, str> {
+    limited(text, false)
+}
+
+/// A string that may have several lines: line feeds stay.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    limited(text, true)
+}
+
+fn limited(text: &str, keep_line_feeds: bool) -> Cow<'_, str> {
+    let Some((cut, _)) = text.char_indices().nth(MAX_CHARACTERS) else {
+        return escape(text, keep_line_feeds);
+    };
+    let (shown, rest) = text.split_at(cut);
+    let more = rest.chars().count();
+    Cow::Owned(format!("{}… ({more} more characters)", escape(shown, keep_line_feeds)))
+}
+
+/// Output that netwhy laid out itself, whatever its length: line feeds and the colours of
+/// [`crate::paint`](mod@crate::paint) stay, all else that acts is escaped. What was sanitized string
+/// by string passes unchanged; this is the door at which a string that somebody forgot is stopped.
+pub fn output(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| acts(c) && c != '\n') {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        let (before, from) = rest.split_at(at);
+        safe.push_str(&escape(before, true));
+        let colour = crate::paint::sequence_at(from).unwrap_or("");
+        if colour.is_empty() {
+            safe.push_str("\\x1b");
+            rest = &from[1..];
+        } else {
+            safe.push_str(colour);
+            rest = &from[colour.len()..];
+        }
+    }
+    safe.push_str(&escape(rest, true));
+    Cow::Owned(safe)
+}
+
+/// JSON with `\u` escapes for what acts on a terminal: the same value to a JSON reader. JSON itself
+/// escapes characters below U+0020 only; C1 controls and bidirectional overrides pass. Outside of
+/// strings a JSON text has none of them, so that replacing them everywhere is safe.
+pub fn json(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| acts(c) && c != '\n') {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if acts(c) && c != '\n' {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String does not fail.
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+fn escape(text: &str, keep_line_feeds: bool) -> Cow<'_, str> {
+    if !text.contains(|c| acts(c) && !(keep_line_feeds && c == '\n')) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\n' if keep_line_feeds => safe.push(c),
+            '\n' => safe.push_str("\\n"),
+            '\r' => safe.push_str("\\r"),
+            '\t' => safe.push(' '),
+            // Writing to a String does not fail.
+            c if acts(c) && (c as u32) < 0x100 => {
+                let _ = write!(safe, "\\x{:02x}", c as u32);
+            }
+            c if acts(c) => {
+                let _ = write!(safe, "\\u{{{:x}}}", c as u32);
+            }
+            c => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Whether a terminal does something else with this character than to show it.
+fn acts(c: char) -> bool {
+    c.is_control() // C0, DEL and C1 (ECMA-48): C1 begins sequences too
+        || matches!(c,
+            '\u{00ad}'                  // soft hyphen: invisible
+            | '\u{061c}'                // Arabic letter mark
+            | '\u{180e}'                // Mongolian vowel separator: invisible
+            | '\u{200b}'..='\u{200f}'   // zero width, direction marks
+            | '\u{2028}'..='\u{202e}'   // line and paragraph separators, bidirectional overrides
+            | '\u{2060}'..='\u{206f}'   // invisible operators, bidirectional isolates
+            | '\u{feff}'                // byte order mark
+            | '\u{fff9}'..='\u{fffb}'   // interlinear annotations
+            | '\u{e0000}'..='\u{e007f}' // tags: invisible
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Paint, Style, paint};
+
+    #[test]
+    fn plain_text_is_not_copied() {
+        let plain = "nginx: worker · µs 漢字";
+        for cleaned in [line(plain), lines(plain), output(plain)] {
+            assert!(matches!(cleaned, Cow::Borrowed(_)));
+        }
+    }
+
+    #[test]
+    fn sequences_are_shown_not_sent() {
+        assert_eq!(line("\x1b]0;pwned\x07x"), "\\x1b]0;pwned\\x07x");
+        assert_eq!(line("a\u{9b}2Jb\u{7f}"), "a\\x9b2Jb\\x7f");
+        assert_eq!(line("abc\u{202e}fdp"), "abc\\u{202e}fdp");
+        assert_eq!(line("a\tb\r\n"), "a b\\r\\n");
+        assert_eq!(output("a\x1b[2Jb\x1b"), "a\\x1b[2Jb\\x1b");
+    }
+
+    #[test]
+    fn line_feeds_stay_where_lines_are_allowed() {
+        assert_eq!((line("a\nb"), lines("a\nb\x08")), ("a\\nb".into(), "a\nb\\x08".into()));
+    }
+
+    #[test]
+    fn long_strings_are_cut_and_say_so() {
+        let long = "é".repeat(MAX_CHARACTERS + 5);
+        let cut = line(&long);
+        assert!(cut.ends_with("é… (5 more characters)"), "{}", &cut[cut.len() - 40..]);
+        assert_eq!(line(&long[..2 * MAX_CHARACTERS]).chars().count(), MAX_CHARACTERS);
+    }
+
+    #[test]
+    fn what_acts_in_json_is_escaped_and_reads_the_same() {
+        let name = "\u{9b}1m\u{202e}\u{e0041}\u{7f}µ";
+        let safe = json(name);
+        assert_eq!(safe, "\\u009b1m\\u202e\\udb40\\udc41\\u007fµ");
+        let json = format!("\"{safe}\"");
+        assert_eq!(serde_json::from_str::<String>(&json).ok().as_deref(), Some(name));
+    }
+
+    #[test]
+    fn colours_of_the_report_pass_and_no_others() {
+        let style = Style { colour: true, ..Style::default() };
+        let title = paint("title", Paint::Critical, style);
+        assert_eq!(output(&title), title);
+        assert_eq!(output("\x1b[8mhidden"), "\\x1b[8mhidden");
+        assert_eq!(output(&format!("{title}\x1b[2J")), format!("{title}\\x1b[2J"));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_acts_is_left(text in any::<String>()) {
+            prop_assert!(!line(&text).contains(acts));
+            prop_assert!(!lines(&text).contains(|c| acts(c) && c != '\n'));
+            let output = output(&text).into_owned();
+            let mut rest = output.as_str();
+            while let Some(at) = rest.find(|c| acts(c) && c != '\n') {
+                let colour = crate::paint::sequence_at(&rest[at..]);
+                prop_assert!(colour.is_some());
+                rest = &rest[at + colour.map_or(1, str::len)..];
+            }
+        }
+    }
+}

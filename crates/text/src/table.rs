@@ -1,0 +1,205 @@
+//! Tables: columns as wide as their widest cell, cells made safe for a terminal.
+//!
+//! Only the last column may be wider than the line; it is wrapped under itself.
+
+use crate::sanitize;
+use crate::wrap::{columns, wrap};
+
+/// Columns between two cells.
+const GAP: usize = 2;
+/// Fewest columns that the last column is wrapped into.
+const MIN_LAST: usize = 20;
+
+/// On which side the cells of a column end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Figures.
+    Right,
+}
+
+/// One column: its heading and how its cells are aligned.
+#[derive(Debug, Clone)]
+pub struct Column {
+    heading: String,
+    align: Align,
+}
+
+impl Column {
+    /// A column of text.
+    pub fn left(heading: impl Into<String>) -> Self {
+        Column { heading: heading.into(), align: Align::Left }
+    }
+
+    /// A column of figures.
+    pub fn right(heading: impl Into<String>) -> Self {
+        Column { heading: heading.into(), align: Align::Right }
+    }
+}
+
+/// A table that is being filled.
+#[derive(Debug, Clone)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone)]
+enum Row {
+    Cells(Vec<String>),
+    /// A line under the row before it, indented, as wide as the table may be.
+    Note(String),
+}
+
+impl Table {
+    /// An empty table with these columns.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Table { columns: columns.into_iter().collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row. Cells beyond the columns are dropped, missing ones are empty.
+    pub fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        let cells = cells.into_iter().map(|cell| sanitize::line(cell.as_ref()).into_owned());
+        self.rows.push(Row::Cells(cells.take(self.columns.len()).collect()));
+    }
+
+    /// Adds a line that belongs to the row before it.
+    pub fn note(&mut self, text: &str) {
+        self.rows.push(Row::Note(sanitize::lines(text).into_owned()));
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Its lines, at most `width` columns wide as far as the first columns allow, each beginning with
+    /// `indent`. The heading comes first, unless all headings are empty.
+    pub fn lines(&self, indent: &str, width: usize) -> Vec<String> {
+        let widths = self.widths();
+        let mut lines = Vec::new();
+        if self.columns.iter().any(|column| !column.heading.is_empty()) {
+            let headings: Vec<String> =
+                self.columns.iter().map(|column| column.heading.clone()).collect();
+            self.put(&headings, &widths, indent, width, &mut lines);
+        }
+        for row in &self.rows {
+            match row {
+                Row::Cells(cells) => self.put(cells, &widths, indent, width, &mut lines),
+                Row::Note(text) => {
+                    let indent = format!("{indent}    ");
+                    lines.extend(wrap(text, &indent, &format!("{indent}  "), width));
+                }
+            }
+        }
+        lines
+    }
+
+    /// The lines as one text, each with its line feed.
+    pub fn text(&self, indent: &str, width: usize) -> String {
+        self.lines(indent, width).into_iter().map(|line| line + "\n").collect()
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let cells = |at: usize| {
+            self.rows.iter().filter_map(move |row| match row {
+                Row::Cells(cells) => cells.get(at).map(|cell| columns(cell)),
+                Row::Note(_) => None,
+            })
+        };
+        let widest = |(at, column): (usize, &Column)| {
+            cells(at).chain([columns(&column.heading)]).max().unwrap_or(0)
+        };
+        self.columns.iter().enumerate().map(widest).collect()
+    }
+
+    fn put(
+        &self,
+        cells: &[String],
+        widths: &[usize],
+        indent: &str,
+        width: usize,
+        lines: &mut Vec<String>,
+    ) {
+        let mut line = indent.to_string();
+        let last = self.columns.len().saturating_sub(1);
+        for (at, (column, wide)) in self.columns.iter().zip(widths).enumerate() {
+            let cell = cells.get(at).map_or("", String::as_str);
+            let pad = " ".repeat(wide.saturating_sub(columns(cell)));
+            if at == last && column.align == Align::Left {
+                let start = columns(&line);
+                if start + columns(cell) > width && start + MIN_LAST <= width {
+                    let wrapped = wrap(cell, "", "", width - start);
+                    for (number, part) in wrapped.iter().enumerate() {
+                        let before = if number == 0 { line.clone() } else { " ".repeat(start) };
+                        lines.push(format!("{before}{part}").trim_end().to_string());
+                    }
+                    return;
+                }
+                line.push_str(cell);
+                break;
+            }
+            match column.align {
+                Align::Left => line.push_str(&format!("{cell}{pad}")),
+                Align::Right => line.push_str(&format!("{pad}{cell}")),
+            }
+            if at < last {
+                line.push_str(&" ".repeat(GAP));
+            }
+        }
+        lines.push(line.trim_end().to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn streams() -> Table {
+        let mut table = Table::new([
+            Column::right("stream"),
+            Column::right("bytes"),
+            Column::left("client > server"),
+        ]);
+        table.row(["7", "1,448 B", "198.18.0.1:40000 > 198.18.0.2:80"]);
+        table.row(["1,024", "11 MiB", "a"]);
+        table
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_cells() {
+        assert_eq!(
+            streams().text("", 80),
+            "stream    bytes  client > server\n     \
+             7  1,448 B  198.18.0.1:40000 > 198.18.0.2:80\n \
+             1,024   11 MiB  a\n"
+        );
+    }
+
+    #[test]
+    fn the_last_column_is_wrapped_under_itself() {
+        assert_eq!(
+            streams().lines("  ", 40),
+            [
+                "  stream    bytes  client > server",
+                "       7  1,448 B  198.18.0.1:40000 >",
+                "                   198.18.0.2:80",
+                "   1,024   11 MiB  a",
+            ]
+        );
+    }
+
+    #[test]
+    fn cells_of_strangers_are_safe_and_missing_ones_empty() {
+        let mut table = Table::new([Column::left(""), Column::right("")]);
+        table.row(["a\x1b[2J\nb"]);
+        table.row(["漢字", "1", "no such column"]);
+        table.note("of the row\nabove");
+        assert_eq!(
+            table.lines("", 80),
+            ["a\\x1b[2J\\nb", "漢字         1", "    of the row", "      above"]
+        );
+        assert!(!table.is_empty());
+    }
+}
