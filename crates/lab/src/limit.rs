@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use sys::Stop;
 
 use rustix::fs::FlockOperation;
 
@@ -32,7 +33,7 @@ pub(crate) struct ConntrackMax {
 
 impl ConntrackMax {
     /// Takes the lock, then changes the limit.
-    pub(crate) fn set(value: &str, stop: &dyn Fn() -> bool) -> Result<Self> {
+    pub(crate) fn set(value: &str, stop: &Stop) -> Result<Self> {
         if !Path::new(MAX).exists() {
             return Err(Error::new("this kernel tracks no connections (modprobe nf_conntrack)"));
         }
@@ -78,13 +79,13 @@ impl Drop for ConntrackMax {
     }
 }
 
-fn lock(stop: &dyn Fn() -> bool) -> Result<File> {
+fn lock(stop: &Stop) -> Result<File> {
     let failed = |what: String| Error::new(format!("cannot lock {LOCK}: {what}"));
     let file = File::create(LOCK).map_err(|error| failed(error.to_string()))?;
     loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) if !stop() => {
+            Err(rustix::io::Errno::WOULDBLOCK) if !stop.is_set() => {
                 std::thread::sleep(Duration::from_millis(100));
             }
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::new("interrupted")),

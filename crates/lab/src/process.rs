@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
+use sys::Stop;
 
 use rustix::process::{Pid, Signal};
 
@@ -51,7 +52,7 @@ impl Running {
         host: &Host,
         process: &Process,
         fill: &dyn Fn(&str) -> Result<String>,
-        stop: &dyn Fn() -> bool,
+        stop: &Stop,
     ) -> Result<()> {
         let ready = &process.ready;
         let patience = Instant::now() + PATIENCE;
@@ -71,7 +72,7 @@ impl Running {
                 break;
             }
             self.is_alive()?;
-            if stop() {
+            if stop.is_set() {
                 return Err(Error::new("interrupted"));
             }
             if Instant::now() > patience {

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
+use sys::Stop;
 
 use serde::Serialize;
 
@@ -39,7 +40,7 @@ pub struct Options<'a> {
     /// Looks at hosts.
     pub watcher: &'a dyn Watcher,
     /// Whether the user asked to stop.
-    pub stop: &'a (dyn Fn() -> bool + Sync),
+    pub stop: &'a Stop,
     /// Told what is done now.
     pub progress: &'a dyn Fn(&str),
     /// Where captures are copied.
@@ -424,7 +425,7 @@ impl<'a> Lab<'a> {
                     Ok(Seen::of(&name, start.elapsed().as_secs_f64(), &report))
                 }));
             }
-            while looks.iter().any(|look| !look.is_finished()) && !stop() {
+            while looks.iter().any(|look| !look.is_finished()) && !stop.is_set() {
                 self.network.change(self.scenario, begin.elapsed());
                 // Its zombie would be counted among the processes of the host.
                 let _ = child.0.try_wait();
@@ -432,7 +433,7 @@ impl<'a> Lab<'a> {
             }
             let broken = |_| Error::new("an observer panicked: this is a bug of netwhy");
             let seen = looks.into_iter().map(|look| look.join().map_err(broken)?).collect();
-            if stop() { Err(Error::new("interrupted")) } else { seen }
+            if stop.is_set() { Err(Error::new("interrupted")) } else { seen }
         })
         .and_then(|seen: Vec<Seen>| self.paths(seen))
     }
@@ -443,7 +444,7 @@ impl<'a> Lab<'a> {
             self.network.change(self.scenario, begin.elapsed());
             match child.0.try_wait() {
                 Ok(Some(status)) => return Ok(status),
-                Ok(None) if (self.options.stop)() => return Err(Error::new("interrupted")),
+                Ok(None) if self.options.stop.is_set() => return Err(Error::new("interrupted")),
                 Ok(None) if begin.elapsed() < most => std::thread::sleep(GLANCE),
                 Ok(None) => {
                     let most = most.as_secs();

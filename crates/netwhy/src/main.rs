@@ -3,7 +3,6 @@
 //! - [`cli`]: the command line and its words
 //! - [`watch`]: the main job: watch, diagnose, report
 //! - [`child`]: a command that runs while netwhy watches
-//! - [`interrupt`]: Ctrl-C ends a window, not the report
 //! - [`evidence_file`]: saved evidence
 //! - [`explain`]: the pages of the causes
 //! - [`sockets`], [`conntrack`]: one source at a time, live
@@ -25,7 +24,6 @@ mod evidence_file;
 mod explain;
 mod failure;
 mod http;
-mod interrupt;
 mod lab;
 mod output;
 mod pcap;

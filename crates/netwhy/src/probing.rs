@@ -3,7 +3,8 @@
 use std::thread::JoinHandle;
 
 use anyhow::Context as _;
-use probe::{Error, Stop};
+use probe::Error;
+use sys::Stop;
 
 use crate::failure::Failure;
 use crate::watch::Job;
@@ -22,7 +23,7 @@ impl<T: Send + 'static> Probing<T> {
         probe: impl FnOnce(&Stop) -> Result<T, Error> + Send + 'static,
         says: impl Fn() -> String + 'static,
     ) -> anyhow::Result<Self> {
-        let stop = Stop::default();
+        let stop = Stop::new();
         let until = stop.clone();
         let thread = std::thread::Builder::new()
             .name(name.to_string())

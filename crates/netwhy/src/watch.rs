@@ -16,8 +16,8 @@ use crate::child::Watched;
 use crate::cli::{DiagnoseOptions, NetnsOptions, PacketOptions};
 use crate::cli::{RecordOptions, ReportOptions, WatchOptions};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::{evidence_file, output};
+use sys::Stop;
 
 /// The window when none is asked for.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -120,7 +120,7 @@ pub(crate) fn observe<J: Job>(
     mut start: Option<Start<'_, J>>,
 ) -> anyhow::Result<(Evidence, Option<J>)> {
     let machine = Real::new();
-    let interrupt = Interrupt::listen()?;
+    let stop = Stop::on_signals()?;
     let packets = Beside::start(what.packets, &what.focus, what.most_packets)?;
     let time = what.time.or_else(|| start.is_none().then_some(WINDOW));
     let line = Line::new(time);
@@ -145,7 +145,7 @@ pub(crate) fn observe<J: Job>(
             let goes_on = match &mut job {
                 None => {
                     line.watching(&progress.elapsed, progress.seen);
-                    match (interrupt.came(), over) {
+                    match (stop.is_set(), over) {
                         (true, _) => ControlFlow::Break(Interrupted::Yes),
                         (false, true) => ControlFlow::Break(Interrupted::No),
                         (false, false) => ControlFlow::Continue(()),
@@ -155,7 +155,7 @@ pub(crate) fn observe<J: Job>(
                     if let Some(words) = job.progress() {
                         line.show(words);
                     }
-                    if interrupt.came() {
+                    if stop.is_set() {
                         job.interrupted();
                     }
                     let ended = over || job.ended();

@@ -11,6 +11,7 @@
 //! - [`privileges`]: becoming a user with fewer rights
 //! - [`probe_socket`]: packets of probes out, answers and errors in, with the kernel's times
 //! - [`stamped`]: bytes of a stream with the time at which the kernel got them
+//! - [`Stop`]: the one token that ends work early
 //! - [`tap`]: a network interface whose other end is this process
 //! - [`tcp_socket`]: what the kernel tells of a TCP socket of this process
 //!
@@ -33,10 +34,12 @@ pub mod probe_socket;
 pub mod real;
 pub mod replay;
 pub mod stamped;
+mod stop;
 pub mod tap;
 pub mod tcp_socket;
 
 pub use error::{Error, Kind, Result};
+pub use stop::Stop;
 
 /// Most bytes that one call of [`Machine::read`] takes from a file.
 pub const READ_LIMIT: usize = 16 << 20;

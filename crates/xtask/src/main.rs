@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 
 mod docs;
+mod modules;
 mod rust_source;
 mod tidy;
 mod tree;

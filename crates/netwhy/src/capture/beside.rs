@@ -14,7 +14,7 @@ use super::analyse::{Analysis, HEADERS};
 use super::pump::{self, Source, Until};
 use crate::cli::PacketOptions;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
+use sys::Stop;
 
 /// What makes the kernel drop fewer packets.
 const FEWER: &str = "--interface, --port or --peer capture fewer";
@@ -27,7 +27,7 @@ pub(crate) struct Beside {
 
 struct Running {
     thread: JoinHandle<anyhow::Result<(Packets, Vec<MissingEvidence>)>>,
-    stop: Interrupt,
+    stop: Stop,
 }
 
 impl Beside {
@@ -61,7 +61,7 @@ impl Beside {
             [name] if name == ANY => "packets of all interfaces".to_string(),
             _ => format!("packets of {}", names.join(", ")),
         };
-        let (stop, filter) = (Interrupt::unset(), filter(focus));
+        let (stop, filter) = (Stop::new(), filter(focus));
         let (started, hears) = mpsc::channel();
         let until = stop.clone();
         // The rings are opened there: they stay with their thread.
@@ -151,10 +151,10 @@ fn open(names: &[String], filter: &str) -> sys::Result<Vec<Source>> {
 fn run(
     mut sources: Vec<Source>,
     most: Option<u64>,
-    stop: &Interrupt,
+    stop: &Stop,
 ) -> anyhow::Result<(Packets, Vec<MissingEvidence>)> {
     let mut analysis = Analysis::new(&sources, None, FEWER);
-    let until = Until { time: None, count: most, interrupt: stop };
+    let until = Until { time: None, count: most, stop: stop };
     let mut gaps = Vec::new();
     let mut note = |why: String| {
         let (source, what) = (model::Source::Packets, "packets of an interface".to_string());

@@ -19,9 +19,9 @@ use wire::capture::write::{self, Flags};
 use wire::capture::{LinkType, Packet};
 
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output::{self, Output};
 use crate::watch;
+use sys::Stop;
 
 mod analyse;
 mod beside;
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &CaptureOptions) -> anyhow::Result<u8> {
     watch::enter(&options.netns)?;
     let mut sources = open(options)?;
     // Not before: names in a filter may take long to look up, and Ctrl-C must end that.
-    let interrupt = Interrupt::listen()?;
+    let stop = Stop::on_signals()?;
     let lesser = if options.keep_root { None } else { privileges::lesser_user() };
     let mut sinks = Sinks { files: files(options, &sources, lesser.as_ref())?, analysis: None };
     let report = Output::open(options.report.output.as_deref())?;
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &CaptureOptions) -> anyhow::Result<u8> {
     }
 
     let begun = Instant::now();
-    let until = Until { time: options.time, count: options.count, interrupt: &interrupt };
+    let until = Until { time: options.time, count: options.count, stop: &stop };
     let mut told = |text: String| note(&text);
     let captured = pump::run(&mut sources, &until, &mut sinks, &mut told);
     let all_gone = sources.iter().all(Source::is_gone);

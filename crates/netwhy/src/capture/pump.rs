@@ -8,7 +8,7 @@ use sys::packet_ring::{self, Counts, Frame, HOLD, PacketRing, Taken, Trouble};
 use wire::capture::Packet;
 use wire::capture::write::Flags;
 
-use crate::interrupt::Interrupt;
+use sys::Stop;
 
 /// Longest wait for packets: signals and the end are looked for in between.
 const WAIT: Duration = Duration::from_millis(200);
@@ -37,7 +37,7 @@ pub(super) struct Source {
 pub(super) struct Until<'a> {
     pub(super) time: Option<Duration>,
     pub(super) count: Option<u64>,
-    pub(super) interrupt: &'a Interrupt,
+    pub(super) stop: &'a Stop,
 }
 
 impl Source {
@@ -93,7 +93,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let mut left = until.count.unwrap_or(u64::MAX);
     let end = until.time.map(|time| Instant::now() + time);
-    let over = || until.interrupt.came() || end.is_some_and(|end| Instant::now() >= end);
+    let over = || until.stop.is_set() || end.is_some_and(|end| Instant::now() >= end);
     while !over() && left > 0 && !sources.iter().all(|source| source.gone) {
         if round(sources, &mut left, sink)? {
             continue;

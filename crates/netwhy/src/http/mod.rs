@@ -23,10 +23,10 @@ pub(crate) use options::HttpOptions;
 
 use crate::cli::PacketOptions;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output;
 use crate::probing::{Probing, failure};
 use crate::watch::{self, Job as _, What};
+use sys::Stop;
 
 /// A load that runs.
 type Running = Probing<Outcome>;
@@ -116,9 +116,9 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
 
 /// Waits for a load, and watches nothing meanwhile.
 fn alone(mut running: Running) -> anyhow::Result<Running> {
-    let interrupt = Interrupt::listen()?;
+    let stop = Stop::on_signals()?;
     while !running.ended() {
-        if interrupt.came() {
+        if stop.is_set() {
             running.interrupted();
         }
         std::thread::sleep(std::time::Duration::from_millis(20));

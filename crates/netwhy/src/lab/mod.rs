@@ -21,8 +21,8 @@ use lab::watcher::{Said, Watcher};
 
 use crate::cli::{LabCommand, LabListOptions, LabRunOptions, LabScoreOptions, LabShellOptions};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output;
+use sys::Stop;
 
 mod show;
 
@@ -63,7 +63,7 @@ fn scenarios(options: &LabRunOptions) -> anyhow::Result<u8> {
             output::print(&show::outcome(&outcome), None, false)?;
         }
         outcomes.push(outcome);
-        if lab.interrupt.came() {
+        if lab.stop.is_set() {
             break;
         }
     }
@@ -102,7 +102,7 @@ fn score(options: &LabScoreOptions) -> anyhow::Result<u8> {
             let failed = || format!("cannot write the score to {}", path.display());
             std::fs::write(path, text).with_context(failed)?;
         }
-        if lab.interrupt.came() {
+        if lab.stop.is_set() {
             break;
         }
     }
@@ -208,7 +208,7 @@ struct More<'a> {
 
 /// What all runs share.
 struct Lab {
-    interrupt: Interrupt,
+    stop: Stop,
     bar: ProgressBar,
     heading: std::cell::RefCell<String>,
     keep: bool,
@@ -231,7 +231,7 @@ impl Lab {
         bar.enable_steady_tick(Duration::from_millis(200));
         let program = std::env::current_exe().context("cannot find netwhy's own program")?;
         Ok(Lab {
-            interrupt: Interrupt::listen()?,
+            stop: Stop::on_signals()?,
             bar,
             heading: std::cell::RefCell::default(),
             keep,
@@ -251,8 +251,6 @@ impl Lab {
         job: impl FnOnce(&Options<'_>) -> T,
     ) -> T {
         let watcher = Own(self.program.clone());
-        let interrupt = self.interrupt.clone();
-        let stop = move || interrupt.came();
         let progress = |what: &str| {
             self.bar.set_message(format!("{}{name}: {what}", self.heading.borrow()));
         };
@@ -261,7 +259,7 @@ impl Lab {
         let result = job(&Options {
             init: vec![self.program.clone(), "lab".into(), "init".into()],
             watcher: &watcher,
-            stop: &stop,
+            stop: &self.stop,
             progress: &progress,
             captures: more.captures.map(Into::into),
             keep: if self.keep { Some(&keep) } else { None },
@@ -287,7 +285,7 @@ impl Lab {
             }
             eprintln!("  its files: {}", standing.folder.display());
         });
-        while !self.interrupt.came() {
+        while !self.stop.is_set() {
             std::thread::sleep(Duration::from_millis(100));
         }
     }

@@ -15,8 +15,8 @@ use sys::growth::{Growth, Pausing};
 use super::options::PcapOptions;
 use super::read::{Read, open};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output;
+use sys::Stop;
 
 /// How often findings are looked for, at most.
 pub(crate) const EVERY: Duration = Duration::from_secs(1);
@@ -42,14 +42,10 @@ enum Source {
 }
 
 /// Reads until the writer has ended, the user stops it or the file cannot be read on.
-pub(super) fn file(
-    read: &mut Read,
-    options: &PcapOptions,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
+pub(super) fn file(read: &mut Read, options: &PcapOptions, stop: &Stop) -> anyhow::Result<()> {
     let Some(path) = options.files.first() else { return Ok(()) };
     let name = path.display().to_string();
-    let (mut capture, mut source) = begin(path, interrupt)?;
+    let (mut capture, mut source) = begin(path, stop)?;
     let mut told = Told {
         findings: HashSet::new(),
         next: Instant::now() + EVERY,
@@ -61,7 +57,7 @@ pub(super) fn file(
         let before = read.packets();
         let end = read.some(&mut capture, 0, Some(told.next))?;
         told.look(read)?;
-        if interrupt.came() || matches!(end, End::Broken(_)) {
+        if stop.is_set() || matches!(end, End::Broken(_)) {
             break end;
         }
         if end == End::Enough {
@@ -93,16 +89,16 @@ pub(super) fn file(
         told.tell("\n")?;
     }
     // Whatever is left of a packet that was being written when the user stopped is no damage.
-    let end = if interrupt.came() && matches!(end, End::Cut(_)) { End::Whole } else { end };
+    let end = if stop.is_set() && matches!(end, End::Cut(_)) { End::Whole } else { end };
     read.ended(&capture, &end, &name, 0)
 }
 
-fn begin(path: &Path, interrupt: &Interrupt) -> anyhow::Result<(Capture, Source)> {
+fn begin(path: &Path, stop: &Stop) -> anyhow::Result<(Capture, Source)> {
     let name = path.display().to_string();
     if path.metadata().is_ok_and(|meta| !meta.is_file()) || path == Path::new("-") {
-        let interrupt = interrupt.clone();
+        let stop = stop.clone();
         let failed = |error| Failure::Observe(format!("cannot read the capture {name}: {error}"));
-        let (input, ended) = Pausing::open(path, move || interrupt.came()).map_err(failed)?;
+        let (input, ended) = Pausing::open(path, move || stop.is_set()).map_err(failed)?;
         let capture =
             Capture::of(&name, input).map_err(|error| Failure::Observe(error.to_string()))?;
         return Ok((capture, Source::Pipe(ended)));

@@ -14,7 +14,6 @@
 //! - [`comments`]: what there is to say of a packet
 
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output;
 use filter::Filter;
 pub(crate) use follow::{EVERY, SHARE, TOLD, line};
@@ -23,6 +22,7 @@ pub(crate) use options::PcapOptions;
 pub(crate) use read::evidence;
 use read::{Read, Whole};
 use rows::Rows;
+use sys::Stop;
 use watcher::{Record, Watcher};
 
 mod annotate;
@@ -46,21 +46,21 @@ const EACH: usize = 2_000;
 /// `netwhy pcap FILE...`: all files are one capture.
 pub(crate) fn run(options: &PcapOptions) -> anyhow::Result<u8> {
     options.check().map_err(Failure::Usage)?;
-    let interrupt = Interrupt::listen()?;
+    let stop = Stop::on_signals()?;
     if let Some((client, server)) = options.client.as_deref().zip(options.server.as_deref()) {
-        return path::run(options, [client, server], &interrupt);
+        return path::run(options, [client, server], &stop);
     }
     match &options.stream {
-        None => report(options, &interrupt),
+        None => report(options, &stop),
         Some(choice) => {
-            one(options, choice, &interrupt)?;
+            one(options, choice, &stop)?;
             Ok(0)
         }
     }
 }
 
 /// The causes, and rows if they are asked for.
-fn report(options: &PcapOptions, interrupt: &Interrupt) -> anyhow::Result<u8> {
+fn report(options: &PcapOptions, stop: &Stop) -> anyhow::Result<u8> {
     let rows = Rows::create(options)?;
     let filter = &options.filter;
     let mut known = None;
@@ -69,7 +69,7 @@ fn report(options: &PcapOptions, interrupt: &Interrupt) -> anyhow::Result<u8> {
         // Which streams have rows is known only when they are over.
         let selected = Some(watcher::Numbers::default());
         let watcher = Watcher { filter: filter.clone(), selected, ..Watcher::default() };
-        let whole = once(options, Some(watcher), interrupt, false)?;
+        let whole = once(options, Some(watcher), stop, false)?;
         known = whole.watcher.and_then(|watcher| watcher.selected);
     }
     let watcher = (filter.is_some() || rows.is_some()).then(|| Watcher {
@@ -78,7 +78,7 @@ fn report(options: &PcapOptions, interrupt: &Interrupt) -> anyhow::Result<u8> {
         rows,
         ..Watcher::default()
     });
-    let Whole { evidence, watcher } = once(options, watcher, interrupt, true)?;
+    let Whole { evidence, watcher } = once(options, watcher, stop, true)?;
     let mut wrote = String::new();
     if let Some(mut watcher) = watcher {
         if let Some(error) = watcher.failed.take() {
@@ -103,14 +103,14 @@ fn report(options: &PcapOptions, interrupt: &Interrupt) -> anyhow::Result<u8> {
 }
 
 /// One stream in depth.
-fn one(options: &PcapOptions, choice: &Choice, interrupt: &Interrupt) -> anyhow::Result<()> {
+fn one(options: &PcapOptions, choice: &Choice, stop: &Stop) -> anyhow::Result<()> {
     let (number, filter) = match choice {
         Choice::Number(number) => (Some(*number), None),
         Choice::Worst(filter) if options.can_read_twice() && !options.follow => {
             // Which one it is, the whole capture tells; its packets are looked at then.
             let watcher = Watcher { filter: Some(filter.clone()), ..Watcher::default() };
-            let whole = once(options, Some(watcher), interrupt, false)?;
-            if interrupt.came() {
+            let whole = once(options, Some(watcher), stop, false)?;
+            if stop.is_set() {
                 let text =
                     format!("interrupted before the worst stream of {} was known", filter.text());
                 return Err(Failure::Observe(text).into());
@@ -132,7 +132,7 @@ fn one(options: &PcapOptions, choice: &Choice, interrupt: &Interrupt) -> anyhow:
         record,
         ..Watcher::default()
     };
-    let Whole { evidence, watcher } = once(options, Some(watcher), interrupt, true)?;
+    let Whole { evidence, watcher } = once(options, Some(watcher), stop, true)?;
     let packets = evidence.packets.unwrap_or_default();
     let number = number.or(packets.worst.first().map(|worst| worst.number));
     let Some(number) = number else {
@@ -181,14 +181,14 @@ fn none(filter: &Filter, streams: u64) -> Failure {
 fn once(
     options: &PcapOptions,
     watcher: Option<Watcher>,
-    interrupt: &Interrupt,
+    stop: &Stop,
     last: bool,
 ) -> anyhow::Result<Whole> {
-    let mut read = Read::new(options, watcher, interrupt)?;
+    let mut read = Read::new(options, watcher, stop)?;
     let annotate = options.annotate.as_deref().filter(|_| last);
     read.annotate(annotate)?;
     if options.follow {
-        follow::file(&mut read, options, interrupt)?;
+        follow::file(&mut read, options, stop)?;
     } else {
         read.files(options)?;
     }

@@ -17,8 +17,8 @@ use sys::capture::{Capture, End};
 use super::options::PcapOptions;
 use super::read::{Read, open};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output;
+use sys::Stop;
 
 /// How often a user's wish to stop is asked for, in packets.
 const GLANCE: u64 = 4096;
@@ -32,12 +32,8 @@ struct First {
     capture: PathCapture,
 }
 
-pub(super) fn run(
-    options: &PcapOptions,
-    files: [&FilePath; 2],
-    interrupt: &Interrupt,
-) -> anyhow::Result<u8> {
-    let report = merged(files, interrupt)?;
+pub(super) fn run(options: &PcapOptions, files: [&FilePath; 2], stop: &Stop) -> anyhow::Result<u8> {
+    let report = merged(files, stop)?;
     let style = output::style(&options.report, false);
     let text = if options.report.json {
         report::json(&report)
@@ -48,8 +44,8 @@ pub(super) fn run(
     Ok(crate::watch::severity_code(&report, &options.report))
 }
 
-fn merged(files: [&FilePath; 2], interrupt: &Interrupt) -> anyhow::Result<Report> {
-    let [a, b] = [first(files[0], interrupt)?, first(files[1], interrupt)?];
+fn merged(files: [&FilePath; 2], stop: &Stop) -> anyhow::Result<Report> {
+    let [a, b] = [first(files[0], stop)?, first(files[1], stop)?];
     let reports = [a.report, b.report];
     let surveys = [a.survey, b.survey];
     let captures = [a.capture, b.capture];
@@ -73,17 +69,17 @@ fn merged(files: [&FilePath; 2], interrupt: &Interrupt) -> anyhow::Result<Report
             merge.take(next, seen);
         }
         taken += 1;
-        if taken.is_multiple_of(GLANCE) && interrupt.came() {
+        if taken.is_multiple_of(GLANCE) && stop.is_set() {
             break;
         }
     }
     let path = merge.finish(captures);
     let [client, server] = reports;
-    Ok(both(client, server, path, interrupt.came()))
+    Ok(both(client, server, path, stop.is_set()))
 }
 
 /// The first look at a capture, and its own diagnosis.
-fn first(file: &FilePath, interrupt: &Interrupt) -> anyhow::Result<First> {
+fn first(file: &FilePath, stop: &Stop) -> anyhow::Result<First> {
     let name = file.display().to_string();
     let other = file.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
     if file == FilePath::new("-") || other {
@@ -92,7 +88,7 @@ fn first(file: &FilePath, interrupt: &Interrupt) -> anyhow::Result<First> {
         ))
         .into());
     }
-    let mut read = Read::of(vec![name.clone()], interrupt);
+    let mut read = Read::of(vec![name.clone()], stop);
     let mut capture = open(file)?;
     let mut survey = Survey::default();
     let mut last = 0;
@@ -104,7 +100,7 @@ fn first(file: &FilePath, interrupt: &Interrupt) -> anyhow::Result<First> {
             last = seen.at;
             survey.add(&seen);
         }
-        if read.packets().is_multiple_of(GLANCE) && interrupt.came() {
+        if read.packets().is_multiple_of(GLANCE) && stop.is_set() {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())

@@ -17,7 +17,7 @@ use super::options::PcapOptions;
 use super::shares;
 use super::watcher::Watcher;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
+use sys::Stop;
 
 /// How often a user's wish to stop is asked for, in packets.
 const GLANCE: u64 = 4096;
@@ -30,7 +30,7 @@ pub(super) struct Read {
     bar: ProgressBar,
     lost: u64,
     gaps: Vec<MissingEvidence>,
-    pub(super) interrupt: Interrupt,
+    pub(super) stop: Stop,
     names: Vec<String>,
     filter: Option<String>,
 }
@@ -46,7 +46,7 @@ impl Read {
     pub(super) fn new(
         options: &PcapOptions,
         watcher: Option<Watcher>,
-        interrupt: &Interrupt,
+        stop: &Stop,
     ) -> anyhow::Result<Self> {
         let filter = watcher.as_ref().and_then(|watcher| watcher.filter.as_ref());
         let filter = filter.map(|filter| filter.text().to_string());
@@ -60,14 +60,14 @@ impl Read {
             bar: bar(options.follow),
             lost: 0,
             gaps: Vec::new(),
-            interrupt: interrupt.clone(),
+            stop: stop.clone(),
             names: options.files.iter().map(|file| file.display().to_string()).collect(),
             filter,
         })
     }
 
     /// One that others hand packets to.
-    pub(super) fn of(names: Vec<String>, interrupt: &Interrupt) -> Self {
+    pub(super) fn of(names: Vec<String>, stop: &Stop) -> Self {
         Read {
             collector: Collector::new(None),
             watched: false,
@@ -75,7 +75,7 @@ impl Read {
             bar: bar(false),
             lost: 0,
             gaps: Vec::new(),
-            interrupt: interrupt.clone(),
+            stop: stop.clone(),
             names,
             filter: None,
         }
@@ -111,7 +111,7 @@ impl Read {
             let before = self.collector.packets();
             let end = self.some(&mut capture, number, None)?;
             self.ended(&capture, &end, &file.display().to_string(), before)?;
-            if self.interrupt.came() {
+            if self.stop.is_set() {
                 break;
             }
         }
@@ -127,14 +127,14 @@ impl Read {
     ) -> anyhow::Result<End> {
         let observe = |error: sys::Error| Failure::Observe(error.to_string());
         if !self.watched && self.annotated.is_none() && until.is_none() {
-            let (collector, bar, interrupt) = (&mut self.collector, &self.bar, &self.interrupt);
+            let (collector, bar, stop) = (&mut self.collector, &self.bar, &self.stop);
             let mut glance = collector.packets() + GLANCE;
             let end = capture.batches(|packets| {
                 collector.batch(packets);
                 if collector.packets() >= glance {
                     glance = collector.packets() + GLANCE;
                     bar.set_position(collector.packets());
-                    if interrupt.came() {
+                    if stop.is_set() {
                         return ControlFlow::Break(());
                     }
                 }
@@ -153,7 +153,7 @@ impl Read {
             }
             if self.collector.packets().is_multiple_of(GLANCE) {
                 self.bar.set_position(self.collector.packets());
-                if self.interrupt.came() {
+                if self.stop.is_set() {
                     return ControlFlow::Break(());
                 }
             }
@@ -267,7 +267,7 @@ impl Read {
             let watch: Box<dyn std::any::Any> = watch;
             watch.downcast::<Watcher>().ok()
         });
-        let evidence = evidence(packets, self.gaps, self.interrupt.came());
+        let evidence = evidence(packets, self.gaps, self.stop.is_set());
         Ok(Whole { evidence, watcher })
     }
 }

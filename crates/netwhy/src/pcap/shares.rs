@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use streams::Collector;
+use sys::Stop;
 
 use super::options::PcapOptions;
 use super::read::{Read, open};
@@ -37,16 +37,17 @@ fn is_compressed(file: &std::path::Path) -> bool {
 impl Read {
     /// All files, on several CPUs. This one counts, shows how far it is, and tells what is wrong.
     pub(super) fn shared(&mut self, options: &PcapOptions, of: u32) -> anyhow::Result<()> {
-        let stop = AtomicBool::new(false);
-        let (files, interrupt) = (&options.files, self.interrupt.clone());
-        let others = |number| read(files, number, of, &|| interrupt.came() || is_set(&stop));
+        let (files, stop) = (&options.files, self.stop.child());
+        let others = |number| read(files, number, of, &stop);
         self.collector = Collector::share(0, of);
         let shares: Vec<anyhow::Result<Collector>> = thread::scope(|scope| {
             let others = &others;
             let threads: Vec<_> =
                 (1..of).map(|number| scope.spawn(move || others(number))).collect();
             let result = self.one_by_one(options);
-            stop.store(result.is_err(), Ordering::Relaxed);
+            if result.is_err() {
+                stop.set();
+            }
             self.collector.close();
             let ended = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
             result.map(|()| ended.collect())
@@ -58,30 +59,21 @@ impl Read {
     }
 }
 
-fn is_set(flag: &AtomicBool) -> bool {
-    flag.load(Ordering::Relaxed)
-}
-
 fn panicked(_: Box<dyn std::any::Any + Send>) -> anyhow::Result<Collector> {
     Err(Failure::Observe("a thread that read the capture ended too soon".to_string()).into())
 }
 
 /// One share of all files. What is wrong with them is told by the first.
-fn read(
-    files: &[PathBuf],
-    number: u32,
-    of: u32,
-    stop: &(dyn Fn() -> bool + Sync),
-) -> anyhow::Result<Collector> {
+fn read(files: &[PathBuf], number: u32, of: u32, stop: &Stop) -> anyhow::Result<Collector> {
     let mut collector = Collector::share(number, of);
     for file in files {
         let mut capture = open(file)?;
         let read = capture.batches(|packets| {
             collector.batch(packets);
-            if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         read.map_err(|error| Failure::Observe(error.to_string()))?;
-        if stop() {
+        if stop.is_set() {
             break;
         }
     }

@@ -12,8 +12,8 @@ use text::{bit_rate, wrap};
 use super::options::PingOptions;
 use super::place::{Place, Running};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output;
+use sys::Stop;
 
 /// How long each phase is measured, unless asked otherwise.
 const PHASE: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ const FIRST: usize = 26;
 const OTHERS: usize = 9;
 
 /// `netwhy ping --under-load URL HOST`
-pub(super) fn run(options: &PingOptions, interrupt: &Interrupt) -> anyhow::Result<u8> {
+pub(super) fn run(options: &PingOptions, stop: &Stop) -> anyhow::Result<u8> {
     let Some(url) = &options.load.under_load else { return Ok(2) };
     let url: Url = url.parse().map_err(crate::probing::failure)?;
     let [target] = options.targets.as_slice() else {
@@ -76,7 +76,7 @@ pub(super) fn run(options: &PingOptions, interrupt: &Interrupt) -> anyhow::Resul
             Some(place) => format!("{} at {place}", downloads(transfers)),
         });
         let what = Phase { target: &measured.target, url: &url, options, time, transfers };
-        match what.measure(&places, loaded, interrupt)? {
+        match what.measure(&places, loaded, stop)? {
             Some(phase) => measured.phases.push(phase),
             None => break,
         }
@@ -123,9 +123,8 @@ fn found(findings: &[Finding]) -> String {
 }
 
 /// `netwhy ping --download URL`: what a place runs while others ping.
-pub(super) fn load(options: &PingOptions, url: &str, interrupt: &Interrupt) -> anyhow::Result<u8> {
+pub(super) fn load(options: &PingOptions, url: &str, stop: &Stop) -> anyhow::Result<u8> {
     let url: Url = url.parse().map_err(crate::probing::failure)?;
-    let stop = super::stop_on(interrupt);
     let time = options.time.unwrap_or(PHASE);
     let transfers = options.load.transfers;
     let done = download(&url, options.family(), transfers, WARM_UP, time, &stop);
@@ -148,14 +147,14 @@ impl Phase<'_> {
         &self,
         places: &[Place],
         loaded: Option<usize>,
-        interrupt: &Interrupt,
+        stop: &Stop,
     ) -> anyhow::Result<Option<LoadPhase>> {
         let load =
             loaded.and_then(|at| places.get(at)).map(|place| self.load(place)).transpose()?;
         if load.is_some() {
             let until = std::time::Instant::now() + WARM_UP;
             while std::time::Instant::now() < until {
-                if interrupt.came() {
+                if stop.is_set() {
                     return Ok(None);
                 }
                 std::thread::sleep(Duration::from_millis(20));
@@ -166,7 +165,7 @@ impl Phase<'_> {
         let mut phase = LoadPhase { loaded, transfers: self.transfers, ..LoadPhase::default() };
         let most = self.time + BEYOND;
         for ping in pings {
-            let Some(output) = ping.output(most, interrupt)? else { return Ok(None) };
+            let Some(output) = ping.output(most, stop)? else { return Ok(None) };
             let report: PingReport = serde_json::from_slice(&output)?;
             let ping = report.pings.into_iter().next().unwrap_or_default();
             phase.duration_ms = phase.duration_ms.max(ping.duration_ms);
@@ -174,7 +173,7 @@ impl Phase<'_> {
             phase.pings.push(ping.round_trip);
         }
         if let Some(load) = load {
-            let Some(output) = load.output(most, interrupt)? else { return Ok(None) };
+            let Some(output) = load.output(most, stop)? else { return Ok(None) };
             let done: Downloaded = serde_json::from_slice(&output)?;
             phase.received_bytes = done.bytes;
             phase.wire_bits_per_s = done.wire_bits_per_s();

@@ -8,7 +8,6 @@
 use std::io::Write as _;
 
 use model::PingReport;
-use probe::Stop;
 use probe::ping::Event;
 
 mod load;
@@ -18,24 +17,23 @@ mod show;
 
 pub(crate) use options::{PingOptions, byte, time};
 
-use crate::interrupt::Interrupt;
 use crate::probing::failure;
 use crate::{output, watch};
+use sys::Stop;
 
 /// `netwhy ping`
 pub(crate) fn run(options: &PingOptions) -> anyhow::Result<u8> {
     watch::enter(&options.netns)?;
     if let Some(url) = &options.load.download {
-        return load::load(options, url, &Interrupt::listen()?);
+        return load::load(options, url, &Stop::on_signals()?);
     }
     if options.load.under_load.is_some() {
-        return load::run(options, &Interrupt::listen()?);
+        return load::run(options, &Stop::on_signals()?);
     }
     let settings = options.settings()?;
     let targets = options.asked()?;
     // Not before: a name may take long to look up, and Ctrl-C must end that.
-    let interrupt = Interrupt::listen()?;
-    let stop = stop_on(&interrupt);
+    let stop = Stop::on_signals()?;
     let lines = show::Lines::new(&targets);
     let silent = options.quiet || options.json;
     let mut written = Ok(());
@@ -66,18 +64,4 @@ fn print_json(report: PingReport) -> anyhow::Result<()> {
         ..report
     };
     output::print(&format!("{}\n", serde_json::to_string_pretty(&report)?), None, false)
-}
-
-/// A probe's end that comes with Ctrl-C.
-pub(crate) fn stop_on(interrupt: &Interrupt) -> Stop {
-    let (stop, interrupt) = (Stop::default(), interrupt.clone());
-    let theirs = stop.clone();
-    // Ends with the process.
-    std::thread::spawn(move || {
-        while !interrupt.came() {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        theirs.set();
-    });
-    stop
 }

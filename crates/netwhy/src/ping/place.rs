@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
+use sys::Stop;
 
 /// How often a child is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -102,18 +102,14 @@ impl Running {
     /// # Errors
     ///
     /// It failed, or took longer than it may.
-    pub(super) fn output(
-        mut self,
-        most: Duration,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Option<Vec<u8>>> {
+    pub(super) fn output(mut self, most: Duration, stop: &Stop) -> anyhow::Result<Option<Vec<u8>>> {
         let until = Instant::now() + most;
         loop {
             let Some(child) = &mut self.child else { return Ok(None) };
             if child.try_wait()?.is_some() {
                 break;
             }
-            if interrupt.came() {
+            if stop.is_set() {
                 return Ok(None);
             }
             if Instant::now() >= until {

@@ -30,8 +30,8 @@ pub(crate) use group::GroupBy;
 use select::Selection;
 
 use crate::cli::SocketsOptions;
-use crate::interrupt::Interrupt;
 use crate::{output, watch};
+use sys::Stop;
 
 /// Bytes of text that are written at once.
 const CHUNK: usize = 1 << 16;
@@ -50,13 +50,13 @@ pub(crate) fn run(options: &SocketsOptions) -> anyhow::Result<u8> {
         show(&machine, options, &selection, &mut std::io::stdout().lock())?;
         return Ok(0);
     };
-    let interrupt = Interrupt::listen()?;
-    while !interrupt.came() {
+    let stop = Stop::on_signals()?;
+    while !stop.is_set() {
         let next = Instant::now() + every;
         let mut screen = Vec::new();
         show(&machine, options, &selection, &mut screen)?;
         output::screen(&screen)?;
-        while !interrupt.came() && Instant::now() < next {
+        while !stop.is_set() && Instant::now() < next {
             std::thread::sleep(Duration::from_millis(50).min(next - Instant::now()));
         }
     }

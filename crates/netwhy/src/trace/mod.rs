@@ -13,18 +13,16 @@ mod show;
 
 pub(crate) use options::TraceOptions;
 
-use crate::interrupt::Interrupt;
-use crate::ping::stop_on;
 use crate::probing::failure;
 use crate::{output, watch};
+use sys::Stop;
 
 /// `netwhy trace`
 pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<u8> {
     watch::enter(&options.netns)?;
     let settings = options.settings()?;
     // Not before: a name may take long to look up, and Ctrl-C must end that.
-    let interrupt = Interrupt::listen()?;
-    let stop = stop_on(&interrupt);
+    let stop = Stop::on_signals()?;
     let route = match options.watch {
         None => probe::trace::run(settings, &stop).map_err(failure)?,
         Some(every) => again(options, settings, every, &stop)?,
@@ -52,7 +50,7 @@ fn again(
     options: &TraceOptions,
     settings: Settings,
     every: std::time::Duration,
-    stop: &probe::Stop,
+    stop: &Stop,
 ) -> anyhow::Result<Route> {
     let queries = settings.queries;
     let mut trace = Trace::open(settings).map_err(failure)?;

@@ -1,12 +1,11 @@
 //! `netwhy transfer serve`: the other end of `netwhy transfer`.
 
-use probe::Stop;
 use probe::transfer::{Event, Limits, Server};
 
 use super::options::{ServeOptions, token};
-use crate::interrupt::Interrupt;
 use crate::probing::failure;
 use crate::{output, watch};
+use sys::Stop;
 
 pub(super) fn run(options: &ServeOptions) -> anyhow::Result<u8> {
     watch::enter(&options.netns)?;
@@ -29,21 +28,8 @@ pub(super) fn run(options: &ServeOptions) -> anyhow::Result<u8> {
     if open {
         eprintln!("  anybody who reaches it may use it: --token keeps others out");
     }
-    let interrupt = Interrupt::listen()?;
-    let stop = Stop::default();
-    std::thread::scope(|scope| {
-        let ended = stop.clone();
-        let watcher = scope.spawn(|| {
-            while !interrupt.came() && !stop.is_set() {
-                std::thread::sleep(std::time::Duration::from_millis(50));
-            }
-            stop.set();
-        });
-        server.run(&ended, options.time, &mut |event| eprintln!("  {}", words(&event)));
-        // It ended by itself: so does who waits for Ctrl-C.
-        ended.set();
-        let _ = watcher.join();
-    });
+    let stop = Stop::on_signals()?;
+    server.run(&stop, options.time, &mut |event| eprintln!("  {}", words(&event)));
     Ok(0)
 }
 

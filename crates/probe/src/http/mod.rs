@@ -41,7 +41,9 @@ use std::time::{Duration, Instant};
 
 use model::HttpLoad;
 
-use crate::{Error, Stop};
+use sys::Stop;
+
+use crate::Error;
 pub use figures::Histograms;
 pub use plan::{Ask, Plan, Trust, read_urls};
 

@@ -10,7 +10,7 @@ use model::HttpLoad;
 
 use super::plan::{Plan, tests_plan};
 use super::{Live, prepare};
-use crate::Stop;
+use sys::Stop;
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -74,7 +74,7 @@ fn head(lines: &mut BufReader<TcpStream>) -> bool {
 
 fn load(plan: Plan) -> HttpLoad {
     let ready = prepare(plan).unwrap();
-    ready.run(&Stop::default(), &Arc::new(Live::default())).unwrap().load
+    ready.run(&Stop::new(), &Arc::new(Live::default())).unwrap().load
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_load_ends_when_it_is_told_to() {
     let server = Server::says(HELLO);
     let plan = Plan { count: None, time: Some(Duration::from_secs(60)), ..server.plan() };
     let ready = prepare(plan).unwrap();
-    let (stop, begun) = (Stop::default(), Instant::now());
+    let (stop, begun) = (Stop::new(), Instant::now());
     let told = stop.clone();
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));

@@ -12,7 +12,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::plan::{Plan, Trust, tests_plan};
 use super::{Live, prepare};
-use crate::Stop;
+use sys::Stop;
 
 /// A server with a certificate of its own making for these names; `kept` holds that.
 fn server(names: &[&str], kept: &tempfile::TempDir) -> (SocketAddr, PathBuf) {
@@ -56,7 +56,7 @@ fn server(names: &[&str], kept: &tempfile::TempDir) -> (SocketAddr, PathBuf) {
 
 fn load(address: SocketAddr, trust: Trust) -> HttpLoad {
     let plan = Plan { trust, ..tests_plan(&format!("https://{address}/")) };
-    prepare(plan).unwrap().run(&Stop::default(), &Arc::new(Live::default())).unwrap().load
+    prepare(plan).unwrap().run(&Stop::new(), &Arc::new(Live::default())).unwrap().load
 }
 
 #[test]

@@ -25,7 +25,9 @@ use super::plan::{Budget, Plan};
 use super::schedule::Schedule;
 use super::site::Site;
 use super::{LINGER, Live};
-use crate::{Error, Stop};
+use sys::Stop;
+
+use crate::Error;
 
 /// Bytes read at once.
 const READ: usize = 64 << 10;

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::target::{Family, Target, plain};
-use crate::{Error, Stop};
+use sys::Stop;
+
+use crate::Error;
 
 /// Most downloads at once.
 pub const TRANSFERS: u32 = 64;
@@ -127,7 +129,7 @@ pub fn download(
         counting: AtomicBool::new(false),
         bytes: AtomicU64::new(0),
         segment: AtomicU64::new(0),
-        over: Stop::default(),
+        over: Stop::new(),
     });
     let threads: Vec<_> = (0..transfers.clamp(1, TRANSFERS))
         .map(|_| {
@@ -302,7 +304,7 @@ mod tests {
                 });
             }
         });
-        let (time, stop) = (Duration::from_millis(300), Stop::default());
+        let (time, stop) = (Duration::from_millis(300), Stop::new());
         let done = download(&url, Family::Any, 3, Duration::from_millis(50), time, &stop).unwrap();
         assert!(done.bytes > 4096 && done.failed.is_none(), "{done:?}");
         let refused: Url = "http://127.0.0.1:1/".parse().unwrap();

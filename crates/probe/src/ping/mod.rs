@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use model::{Ping, ReplyKind};
 
 use crate::numbered::failed;
-use crate::{Error, Stop};
+use sys::Stop;
+
+use crate::Error;
 
 pub mod load;
 mod plain;

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use model::{ReplyKind, Route, TraceMethod};
 
 use crate::numbered::failed;
-use crate::{Error, Stop};
+use sys::Stop;
+
+use crate::Error;
 
 mod board;
 mod mtu;

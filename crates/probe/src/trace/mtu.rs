@@ -7,7 +7,9 @@ use model::ReplyKind;
 
 use super::way::Unsent;
 use super::{PACE, State, Trace};
-use crate::{Error, Stop};
+use sys::Stop;
+
+use crate::Error;
 
 /// Sizes that links have, for routers that do not say theirs (RFC 1191, and those of tunnels).
 const USUAL: [u32; 22] = [

@@ -59,7 +59,7 @@ impl Names {
     }
 
     /// Waits until all is answered, or for so long.
-    pub(super) fn wait(&mut self, time: Duration, stop: &crate::Stop) {
+    pub(super) fn wait(&mut self, time: Duration, stop: &sys::Stop) {
         let until = Instant::now() + time;
         while self.known.len() < self.asked.len() && !stop.is_set() {
             let left = until.saturating_duration_since(Instant::now());

@@ -14,7 +14,9 @@ use super::protocol::{Confirmed, Opening, Request, Session, UNTIL};
 use super::record::{Recorder, merge};
 use super::sender::{Sending, send, tail};
 use super::{Options, Progress};
-use crate::{Error, Stop};
+use sys::Stop;
+
+use crate::Error;
 
 /// Failures of a stream one after the other, after which it gives up.
 const GIVE_UP: u32 = 3;

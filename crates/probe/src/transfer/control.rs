@@ -9,7 +9,9 @@ use super::protocol::{
     Answer, Bad, Challenge, MOST_REPORT, Opening, Plan, REPORT, Session, UNTIL, VERSION,
 };
 use super::{Options, Report};
-use crate::{Error, Stop};
+use sys::Stop;
+
+use crate::Error;
 
 /// What a session may take beyond what was asked for: handshakes, slow paths.
 const MORE: Duration = Duration::from_secs(300);
@@ -83,7 +85,7 @@ impl<'a> Control<'a> {
 
     /// Asks for the sender's side.
     pub(super) fn report(self) -> Result<Report, Ended> {
-        let never = Stop::default();
+        let never = Stop::new();
         let mut line = Line { stream: self.line.stream, stop: &never, patience: self.patience };
         line.write(&REPORT)?;
         let length = u32::from_be_bytes(line.exactly()?) as usize;

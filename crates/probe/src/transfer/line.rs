@@ -8,7 +8,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::target::plain;
-use crate::{Error, Stop};
+use sys::Stop;
+
+use crate::Error;
 
 /// How long a wait lasts at most before the stop is looked at.
 const SLICE: Duration = Duration::from_millis(20);

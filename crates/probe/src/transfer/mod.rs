@@ -125,7 +125,9 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::{Error, Stop};
+    use sys::Stop;
+
+    use crate::Error;
 
     fn options(address: SocketAddr) -> Options {
         Options {
@@ -158,7 +160,7 @@ mod tests {
         };
         let server = Server::listen("127.0.0.1:0".parse().unwrap(), limits).unwrap();
         let address = server.address().unwrap();
-        let stop = Stop::default();
+        let stop = Stop::new();
         let mut events = Vec::new();
         std::thread::scope(|scope| {
             scope.spawn(|| server.run(&stop, None, &mut |event| events.push(event)));
@@ -171,7 +173,7 @@ mod tests {
     }
 
     fn go(options: &Options) -> Result<model::Transfer, Error> {
-        run(options, &Stop::default(), &Progress::default())
+        run(options, &Stop::new(), &Progress::default())
     }
 
     #[test]
@@ -227,7 +229,7 @@ mod tests {
     #[test]
     fn a_stop_ends_a_transfer_with_what_it_has() {
         with_server(|address| {
-            let stop = Stop::default();
+            let stop = Stop::new();
             let progress = Progress::default();
             let slow = Options {
                 source_delay: Duration::from_millis(50),

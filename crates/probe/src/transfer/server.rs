@@ -23,7 +23,9 @@ use super::record::{Recorder, merge};
 use super::sender::{Budget, NO_MORE_BYTES, Sending, send, tail};
 use super::{Report, sysctl};
 use crate::target::plain;
-use crate::{Error, Stop};
+use sys::Stop;
+
+use crate::Error;
 
 /// A client has so long to say what it wants.
 const HELLO: Duration = Duration::from_secs(5);
@@ -281,7 +283,7 @@ impl Server {
             open: AtomicU32::new(0),
             senders: Mutex::default(),
             failures: Mutex::default(),
-            stop: Stop::default(),
+            stop: Stop::new(),
         });
         let number = random()?;
         {

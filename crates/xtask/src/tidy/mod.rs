@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::tree::Tree;
 
+mod circles;
 mod fresh;
 mod heads;
 mod lengths;
@@ -52,6 +53,7 @@ struct Check {
 /// All checks, in the order in which they run.
 const CHECKS: &[Check] = &[
     Check { name: "rooms", run: rooms::check },
+    Check { name: "circles", run: circles::check },
     Check { name: "lengths", run: lengths::check },
     Check { name: "heads", run: heads::check },
     Check { name: "unsafe", run: unsafe_code::check },
