@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
 
 use crate::failure::Failure;
-use crate::watch::Job;
+use crate::job::Job;
 
 /// A command that was started.
 pub(crate) struct Watched(Child);

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use text::Style;
 
-use crate::cli::{ReportOptions, When};
+use model::{Report, Severity};
+
+use crate::options::{FailOn, ReportOptions, When};
 
 /// How to print to standard output or standard error.
 pub(crate) fn style(options: &ReportOptions, to_stderr: bool) -> Style {
@@ -91,4 +93,25 @@ pub(crate) fn screen(text: &[u8]) -> anyhow::Result<()> {
         }
     }
     Ok(out.flush()?)
+}
+
+/// Prints a report as it was asked for.
+pub(crate) fn print_report(
+    report: &Report,
+    options: &ReportOptions,
+    to_stderr: bool,
+) -> anyhow::Result<()> {
+    let text = if options.json {
+        report::json(report)
+    } else {
+        report::text(report, style(options, to_stderr))
+    };
+    print(&text, options.output.as_deref(), to_stderr)
+}
+
+/// The exit code that `--fail-on` asks for.
+pub(crate) fn severity_code(report: &Report, options: &ReportOptions) -> u8 {
+    let worst: Option<Severity> = report.findings.iter().map(|f| f.severity).max();
+    let limit = options.fail_on.map(FailOn::severity);
+    u8::from(matches!((worst, limit), (Some(worst), Some(limit)) if worst >= limit))
 }

@@ -7,7 +7,7 @@ use probe::Error;
 use sys::Stop;
 
 use crate::failure::Failure;
-use crate::watch::Job;
+use crate::job::Job;
 
 /// A probe that runs.
 pub(crate) struct Probing<T> {

@@ -53,7 +53,9 @@ fn the_same_for_programs() {
     assert_eq!(all("from_client") + all("from_server"), 2_362_000, "every interval has a part");
     let one = run(&["pcap", "--json", "--stream", "0", "-"], &capture());
     let mut one: Value = serde_json::from_slice(&one.stdout).expect("JSON");
-    let depth = one.as_object_mut().and_then(|one| one.remove("depth")).expect("its depth");
+    let fields = one.as_object_mut().expect("an object");
+    let depth = fields.remove("depth").expect("its depth");
+    assert_eq!(fields.remove("schema_version"), Some(1.into()));
     assert_eq!(one, *stream, "as in the report, and in depth");
     assert_eq!(depth["ladder"].as_array().map(Vec::len), Some(9));
 }

@@ -61,7 +61,7 @@ fn a_filter_selects_streams_and_their_numbers_stay() {
     // Whether a window was closed is judged of these alone, and so are the times of turns.
     let quick = json(&["pcap", "-", "--json", "--filter", "port 6000"], &capture());
     assert_eq!(quick["findings"], Value::Array(Vec::new()));
-    let p99 = quick["packets"]["services"][0]["turn_p99_us"].as_u64().expect("a time");
+    let p99 = quick["packets"]["services"][0]["exchange_p99_us"].as_u64().expect("a time");
     assert!((1_500..2_500).contains(&p99), "2 ms: {p99}");
     let said = text(&run(&["pcap", "-", "--filter", "port 6000"], &capture()).stdout);
     assert!(said.contains("1 turn on 1 of 3 TCP streams (port 6000)"), "{said}");
@@ -96,7 +96,7 @@ fn one_stream_in_depth() {
     let turn = rest.lines().nth(1).expect("a turn");
     assert_eq!(
         turn,
-        "    0    21 ms     50 B   19 ms  2.0 KiB   2.3 s  the reader's window was closed"
+        "    0    21 ms     50 B   19 ms  2,000 B   2.3 s  the reader's window was closed"
     );
     let ladder = said.split("packets, client left, server right\n").nth(1).expect("the ladder");
     let expected =

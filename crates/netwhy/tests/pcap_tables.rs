@@ -48,7 +48,7 @@ fn streams_turns_and_events_as_tables() {
     assert_eq!((&*of("2")["syn_retransmissions"], &*of("2")["syn_wait_us"]), ("1", "1000000"));
     assert_eq!((&*of("0")["receiver_stalled_us"], &*of("0")["loss_us"]), ("2000000", "300000"));
     assert_eq!(of("0")["server_mss_bytes"], "", "what is not known is empty");
-    let turns = read(&rows, "turns.csv");
+    let turns = read(&rows, "exchanges.csv");
     assert_eq!(turns.len(), 3);
     let slow = turns.iter().find(|row| row["stream"] == "2").expect("a turn");
     assert_eq!((&*slow["request_bytes"], &*slow["response_bytes"]), ("30", "40"));

@@ -1,0 +1,149 @@
+//! `netwhy conntrack`: the connection-tracking table, grouped while it is read, or listed. The
+
+use super::rows;
+use super::summary;
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use sys::real::Real;
+use wire::conntrack::Entry;
+
+use super::select::Selection;
+
+use super::options::{ConntrackOptions, Figure, TOP};
+use crate::{output, window};
+use sys::Stop;
+
+/// Bytes of text that are written at once.
+const CHUNK: usize = 1 << 16;
+
+/// `netwhy conntrack`
+pub(crate) fn run(options: &ConntrackOptions) -> anyhow::Result<u8> {
+    window::enter(&options.netns)?;
+    let selection = Selection::new(options)?;
+    let machine = Real::new();
+    let Some(every) = options.watch else {
+        show(&machine, options, &selection, &mut std::io::stdout().lock())?;
+        return Ok(0);
+    };
+    let stop = Stop::on_signals()?;
+    while !stop.is_set() {
+        let next = Instant::now() + every;
+        let mut screen = Vec::new();
+        show(&machine, options, &selection, &mut screen)?;
+        output::screen(&screen)?;
+        while !stop.is_set() && Instant::now() < next {
+            std::thread::sleep(Duration::from_millis(50).min(next - Instant::now()));
+        }
+    }
+    Ok(0)
+}
+
+/// Prints the table once.
+fn show(
+    machine: &Real,
+    options: &ConntrackOptions,
+    selection: &Selection,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if options.list {
+        return list(machine, options, selection, out);
+    }
+    let size = summary::Size::read(machine);
+    let most = if options.exact { u64::MAX } else { observe::conntrack::SAMPLE };
+    let table = observe::conntrack::group(
+        machine,
+        most,
+        size.count.unwrap_or(0),
+        options.top.unwrap_or(TOP),
+        &mut |entry| selection.has(entry),
+    )
+    .map_err(unreadable)?;
+    summary::write(&size, options, &table, out)
+}
+
+/// Prints the entries one by one.
+fn list(
+    machine: &Real,
+    options: &ConntrackOptions,
+    selection: &Selection,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let top = options.top.unwrap_or(usize::MAX);
+    let mut text = Vec::with_capacity(2 * CHUNK);
+    if let Some(figure) = options.sort {
+        let mut entries: Vec<(u64, Vec<u8>)> = Vec::new();
+        each(machine, |entry| {
+            if selection.has(entry) {
+                rows::write(entry, options.json, &mut text);
+                entries.push((figure.of(entry), std::mem::take(&mut text)));
+            }
+            if entries.len() >= top.saturating_mul(2).saturating_add(1024) {
+                entries.sort_by_key(|(figure, _)| std::cmp::Reverse(*figure));
+                entries.truncate(top);
+            }
+            ControlFlow::Continue(())
+        })?;
+        entries.sort_by_key(|(figure, _)| std::cmp::Reverse(*figure));
+        for (_, row) in entries.iter().take(top) {
+            out.write_all(row)?;
+        }
+        return Ok(out.flush()?);
+    }
+    let mut left = top;
+    let mut written = Ok(());
+    each(machine, |entry| {
+        if left == 0 {
+            return ControlFlow::Break(());
+        }
+        if selection.has(entry) {
+            left -= 1;
+            rows::write(entry, options.json, &mut text);
+            if text.len() >= CHUNK {
+                written = out.write_all(&text);
+                text.clear();
+                if written.is_err() {
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    written?;
+    out.write_all(&text)?;
+    Ok(out.flush()?)
+}
+
+impl Figure {
+    fn of(self, entry: &Entry<'_>) -> u64 {
+        let both = |counters: fn(&wire::conntrack::Counters) -> u64| {
+            let original = entry.original_counters().map_or(0, |c| counters(&c));
+            original.saturating_add(entry.reply_counters().map_or(0, |c| counters(&c)))
+        };
+        match self {
+            Figure::Timeout => u64::from(entry.timeout_s().unwrap_or(0)),
+            Figure::Bytes => both(|c| c.bytes),
+            Figure::Packets => both(|c| c.packets),
+        }
+    }
+}
+
+/// Calls for each entry of the table until told to stop.
+fn each(
+    machine: &Real,
+    mut entry: impl FnMut(&Entry<'_>) -> ControlFlow<()>,
+) -> anyhow::Result<()> {
+    observe::conntrack::dump(machine, &mut entry).map_err(unreadable)
+}
+
+fn unreadable(error: sys::Error) -> anyhow::Error {
+    let help = match error.kind {
+        sys::Kind::Permission => {
+            "; run as root, or see only its size: sysctl net.netfilter.nf_conntrack_count"
+        }
+        _ => "",
+    };
+    anyhow::anyhow!("cannot read the connection-tracking table: {error}{help}")
+}

@@ -1,0 +1,7 @@
+//! `netwhy diagnose`: the causes in saved evidence.
+
+mod options;
+mod run;
+
+pub(crate) use options::DiagnoseOptions as Options;
+pub(crate) use run::run;

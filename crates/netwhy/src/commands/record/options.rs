@@ -1,0 +1,37 @@
+//! What `netwhy record` can be asked.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::options::{FocusOptions, NetnsOptions, PacketOptions, window};
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordOptions {
+    /// File to write (zstd-compressed JSON); `-` for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// How long to watch: 3s, 500ms, 2m [default: 10s, with COMMAND: until it ends]
+    #[arg(long = "for", value_name = "TIME", value_parser = window)]
+    pub(crate) time: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) focus: FocusOptions,
+
+    #[command(flatten)]
+    pub(crate) packets: PacketOptions,
+
+    #[command(flatten)]
+    pub(crate) netns: NetnsOptions,
+
+    /// Watch while this command runs; its output and exit code are kept
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) exec: Vec<OsString>,
+}

@@ -1,0 +1,30 @@
+//! The evidence of a window into a file.
+
+use std::path::Path;
+
+use super::options::RecordOptions;
+use crate::evidence_file;
+use crate::window::{What, enter, observe_command};
+
+/// `netwhy record -o FILE [-- COMMAND]`
+pub(crate) fn run(options: &RecordOptions) -> anyhow::Result<u8> {
+    let file = evidence_file::create(&options.output, options.force)?;
+    enter(&options.netns)?;
+    let what = What {
+        time: options.time,
+        focus: options.focus.focus(),
+        packets: &options.packets,
+        most_packets: None,
+        netns: options.netns.netns.clone(),
+    };
+    let (evidence, code) = observe_command(&what, &options.exec)?;
+    let bytes = file.write(&evidence)?;
+    if options.output != Path::new("-") {
+        eprintln!(
+            "saved {} of evidence; see it with: netwhy diagnose {}",
+            text::bytes(bytes),
+            options.output.display()
+        );
+    }
+    Ok(code.unwrap_or(0))
+}

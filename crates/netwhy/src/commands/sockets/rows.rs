@@ -1,0 +1,284 @@
+//! One socket as text: a line with state, queues and ends, a line with what moved and what limits.
+//!
+//! At 30,000 sockets formatting is most of the work, so numbers are written by hand; what is zero
+//! or unknown is left out.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+
+use wire::sock_diag::Record;
+
+use super::options::SocketsOptions;
+use super::owners::Owners;
+
+/// Columns of an address and port: `255.255.255.255:65535`.
+const ENDS: usize = 21;
+/// Columns of a terminal: a figure that does not fit goes to the next line.
+const WIDTH: usize = 80;
+/// ssthresh that was never set (`TCP_INFINITE_SSTHRESH`).
+const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
+/// The line above the sockets.
+pub(super) fn header(
+    options: &SocketsOptions,
+    out: &mut (impl Write + ?Sized),
+) -> std::io::Result<()> {
+    if options.json {
+        return Ok(());
+    }
+    let process = if options.processes { "  PROCESS" } else { "" };
+    writeln!(
+        out,
+        "{:<10} {:>7} {:>7} {:<ENDS$} {:<ENDS$}{process}",
+        "STATE", "RECV-Q", "SEND-Q", "LOCAL", "REMOTE"
+    )
+}
+
+/// One socket as bytes of its own.
+pub(super) fn bytes(
+    record: &Record<'_>,
+    holders: &Owners,
+    options: &SocketsOptions,
+) -> anyhow::Result<Vec<u8>> {
+    let mut row = Vec::with_capacity(256);
+    write(record, holders, options, &mut row)?;
+    Ok(row)
+}
+
+/// Appends one socket.
+pub(super) fn write(
+    record: &Record<'_>,
+    holders: &Owners,
+    options: &SocketsOptions,
+    out: &mut Vec<u8>,
+) -> anyhow::Result<()> {
+    if options.json {
+        let mut json = serde_json::to_value(record.to_socket())?;
+        if let (Some(process), Some(object)) = (holders.get(&record.inode()), json.as_object_mut())
+        {
+            object.insert("process".to_string(), process.as_str().into());
+        }
+        serde_json::to_writer(&mut *out, &json)?;
+        out.push(b'\n');
+        return Ok(());
+    }
+    let mut row = Row { start: out.len(), line: out.len(), out };
+    row.text(record.state().name());
+    row.right(18, u64::from(record.receive_queue()));
+    row.right(26, u64::from(record.send_queue()));
+    row.text(" ");
+    row.end(record.local());
+    row.column(27 + ENDS);
+    row.text(" ");
+    row.end(record.remote());
+    if let Some(process) = holders.get(&record.inode()) {
+        row.column(28 + 2 * ENDS);
+        row.text("  ");
+        row.text(process);
+    }
+    row.text("\n");
+    info(record, &mut row);
+    Ok(())
+}
+
+/// The second line: what the kernel's `tcp_info` says, when it says anything.
+fn info(record: &Record<'_>, row: &mut Row<'_>) {
+    let Some(rtt_us) = record.rtt_us() else {
+        return;
+    };
+    row.line = row.out.len();
+    row.text("   ");
+    if rtt_us > 0 {
+        row.text(" rtt ");
+        row.millis(rtt_us);
+        row.text("/");
+        row.millis(record.rttvar_us().unwrap_or(0));
+        if let Some(min) = record.min_rtt_us().filter(|min| *min != u32::MAX) {
+            row.text(" min ");
+            row.millis(min);
+        }
+        row.text(" ms");
+    }
+    row.figure(" rto ", record.rto_us().map(|us| us / 1000));
+    row.figure(" mss ", record.snd_mss());
+    row.figure(" cwnd ", record.snd_cwnd());
+    if record.snd_ssthresh().is_some_and(|s| s < INFINITE_SSTHRESH) {
+        row.figure(" ssthresh ", record.snd_ssthresh());
+    }
+    row.figure(" in-flight ", record.unacked());
+    row.figure(" lost ", record.lost());
+    row.figure(" sacked ", record.sacked());
+    row.figure(" backoff ", record.backoff().map(u32::from));
+    row.figure(" probes ", record.probes().map(u32::from));
+    row.big(" acked ", record.bytes_acked());
+    row.big(" received ", record.bytes_received());
+    row.figure(" segs-out ", record.segs_out());
+    row.figure(" segs-in ", record.segs_in());
+    row.figure(" retrans ", record.total_retrans());
+    row.figure(" reordered ", record.reord_seen());
+    row.figure(" dsack ", record.dsack_dups());
+    row.figure(" not-sent ", record.notsent_bytes());
+    row.big(" rate ", record.delivery_rate());
+    row.figure(" peer-window ", record.snd_wnd());
+    row.figure(" window ", record.rcv_wnd());
+    limits(record, row);
+    if let Some((sent, received)) = record.last_data_sent_ms().zip(record.last_data_recv_ms()) {
+        row.figure(" idle-ms ", Some(sent.min(received)));
+    }
+    if let Some(congestion) = record.congestion() {
+        row.room(1 + congestion.len());
+        row.text(" ");
+        row.text(congestion);
+    }
+    row.text("\n");
+}
+
+/// What limited the sender, as shares of the time that it was busy.
+fn limits(record: &Record<'_>, row: &mut Row<'_>) {
+    let Some(busy) = record.busy_time_us().filter(|busy| *busy > 0) else {
+        return;
+    };
+    row.big(" busy-ms ", Some(busy / 1000));
+    for (name, limited) in [
+        (" peer-window-limited ", record.rwnd_limited_us()),
+        (" send-buffer-limited ", record.sndbuf_limited_us()),
+    ] {
+        if let Some(limited) = limited.filter(|limited| *limited > 0) {
+            row.big(name, Some(limited.saturating_mul(100) / busy));
+            row.text(" %");
+        }
+    }
+}
+
+/// A row that is being written.
+struct Row<'a> {
+    start: usize,
+    line: usize,
+    out: &'a mut Vec<u8>,
+}
+
+impl Row<'_> {
+    fn text(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
+    }
+
+    /// Goes to the next line unless so many columns are left on this one.
+    fn room(&mut self, columns: usize) {
+        if self.out.len() + columns > self.line + WIDTH {
+            self.text("\n   ");
+            self.line = self.out.len() - 3;
+        }
+    }
+
+    /// Blanks up to a column of the row.
+    fn column(&mut self, column: usize) {
+        while self.out.len() < self.start + column {
+            self.out.push(b' ');
+        }
+    }
+
+    /// A whole number.
+    fn number(&mut self, mut value: u64) {
+        let mut digits = [0u8; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (value % 10) as u8;
+            value /= 10;
+            if value == 0 {
+                break;
+            }
+        }
+        self.out.extend_from_slice(&digits[at..]);
+    }
+
+    /// A whole number whose last digit stands before a column; at least one blank comes first.
+    fn right(&mut self, column: usize, value: u64) {
+        let width = value.checked_ilog10().map_or(1, |log| log as usize + 1);
+        self.out.push(b' ');
+        self.column(column.saturating_sub(width));
+        self.number(value);
+    }
+
+    /// Microseconds as milliseconds with three decimals.
+    fn millis(&mut self, us: u32) {
+        self.number(u64::from(us / 1000));
+        let rest = us % 1000;
+        let digit = |n: u32| b'0' + (n % 10) as u8;
+        self.out.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
+    }
+
+    /// A figure, unless it is zero or unknown.
+    fn figure(&mut self, name: &str, value: Option<u32>) {
+        self.big(name, value.map(u64::from));
+    }
+
+    /// A figure of 64 bits, unless it is zero or unknown.
+    fn big(&mut self, name: &str, value: Option<u64>) {
+        if let Some(value) = value.filter(|value| *value != 0) {
+            let digits = value.checked_ilog10().map_or(1, |log| log as usize + 1);
+            self.room(name.len() + digits);
+            self.text(name);
+            self.number(value);
+        }
+    }
+
+    /// An address and port.
+    fn end(&mut self, end: SocketAddr) {
+        match end.ip() {
+            IpAddr::V4(ip) => {
+                let [a, b, c, d] = ip.octets();
+                self.number(u64::from(a));
+                for byte in [b, c, d] {
+                    self.out.push(b'.');
+                    self.number(u64::from(byte));
+                }
+            }
+            IpAddr::V6(ip) => {
+                // Writing to memory cannot fail.
+                let _ = write!(self.out, "[{ip}]");
+            }
+        }
+        self.out.push(b':');
+        self.number(u64::from(end.port()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl Fn(&mut Row<'_>)) -> String {
+        let mut out = b"before\n".to_vec();
+        let mut row = Row { start: out.len(), line: out.len(), out: &mut out };
+        write(&mut row);
+        String::from_utf8(out.split_off(7)).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_written_as_the_library_writes_them() {
+        for value in [0, 1, 9, 10, 99, 100, 65535, u64::from(u32::MAX), u64::MAX] {
+            assert_eq!(written(|row| row.number(value)), value.to_string());
+            let right = written(|row| row.right(30, value));
+            assert_eq!(right.len(), 30);
+            assert_eq!(right.trim_start(), value.to_string());
+        }
+        for us in [0, 7, 40, 999, 1000, 40_123, u32::MAX] {
+            assert_eq!(written(|row| row.millis(us)), format!("{:.3}", f64::from(us) / 1e3));
+        }
+    }
+
+    #[test]
+    fn a_wide_number_keeps_a_blank_before_it() {
+        assert_eq!(written(|row| row.right(2, 123)), " 123");
+    }
+
+    #[test]
+    fn ends_are_written_as_the_library_writes_them() {
+        for end in
+            ["198.18.0.1:80", "0.0.0.0:0", "255.255.255.255:65535", "[fd00::1]:443", "[::]:1"]
+        {
+            assert_eq!(written(|row| row.end(end.parse().unwrap())), end);
+        }
+    }
+}

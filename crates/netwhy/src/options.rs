@@ -1,0 +1,141 @@
+//! Options that several commands have.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use model::{Focus, Severity};
+
+/// Shortest and longest window.
+const WINDOW: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(200)..=Duration::from_secs(24 * 3600);
+
+#[derive(Debug, Args)]
+pub(crate) struct FocusOptions {
+    /// Only sockets with this local or remote port
+    #[arg(long, value_name = "PORT", value_delimiter = ',')]
+    pub(crate) port: Vec<u16>,
+
+    /// Only sockets of this process
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pub(crate) pid: Vec<u32>,
+
+    /// Only connections with this address
+    #[arg(long, value_name = "IP", value_delimiter = ',')]
+    pub(crate) peer: Vec<IpAddr>,
+}
+
+impl FocusOptions {
+    pub(crate) fn focus(&self) -> Focus {
+        Focus { ports: self.port.clone(), pids: self.pid.clone(), peers: self.peer.clone() }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PacketOptions {
+    /// Capture the window's TCP packets and analyse them too; nothing is written
+    #[arg(long)]
+    pub(crate) capture: bool,
+
+    /// With --capture: only this interface; may be given several times [default: all]
+    #[arg(long, value_name = "NAME", requires = "capture")]
+    pub(crate) interface: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetnsOptions {
+    /// Look into a network namespace: a name of `ip netns`, or a process id
+    #[arg(long, value_name = "NAME|PID")]
+    pub(crate) netns: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportOptions {
+    /// Print JSON (its schema is in docs/schema)
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write the report to a file instead of printing it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Exit with 1 when a finding is at least this severe
+    #[arg(long, value_name = "SEVERITY")]
+    pub(crate) fail_on: Option<FailOn>,
+
+    /// Colours: when
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: When,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum FailOn {
+    Info,
+    Warning,
+    Critical,
+}
+
+impl FailOn {
+    pub(crate) fn severity(self) -> Severity {
+        match self {
+            FailOn::Info => Severity::Info,
+            FailOn::Warning => Severity::Warning,
+            FailOn::Critical => Severity::Critical,
+        }
+    }
+}
+
+/// A length of time: with a unit, or seconds.
+pub(crate) fn window(text: &str) -> Result<Duration, String> {
+    text::parse::duration_within(text, WINDOW, "between 200ms and 24h")
+}
+
+/// Shortest and longest time between packets, and until one counts as lost.
+pub(crate) const PROBE_TIMES: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(3600);
+
+/// A length of time: with a unit, or seconds.
+pub(crate) fn probe_time(text: &str) -> Result<Duration, String> {
+    text::parse::duration_within(text, PROBE_TIMES, "between 1ms and 1h")
+}
+
+/// A byte, decimal or hexadecimal.
+pub(crate) fn byte(text: &str) -> Result<u8, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "must be between 0 and 255, or 0x00 and 0xff".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units_or_are_seconds() {
+        assert_eq!(window("3s"), Ok(Duration::from_secs(3)));
+        assert_eq!(window("3"), Ok(Duration::from_secs(3)));
+        assert_eq!(window("1500ms"), Ok(Duration::from_millis(1500)));
+        for bad in ["", "0", "-1", "nan", "inf", "1e300", "3 parsecs", "25h"] {
+            assert!(window(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_and_bytes() {
+        assert_eq!(probe_time("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(probe_time("0.5"), Ok(Duration::from_millis(500)));
+        assert!(probe_time("0").is_err() && probe_time("2h").is_err() && probe_time("x").is_err());
+        assert_eq!((byte("16"), byte("0x10")), (Ok(16), Ok(16)));
+        assert!(byte("256").is_err() && byte("0x").is_err() && byte("-1").is_err());
+    }
+}
