@@ -47,11 +47,11 @@ impl Cause {
     pub fn judge(&self, evidence: &Evidence) -> Verdict {
         let verdict = (self.rule)(evidence);
         if !matches!(verdict, Verdict::RuledOut(_))
-            || (self.or_packets && has(evidence, Source::Packets))
+            || (self.or_packets && evidence.has(Source::Packets))
         {
             return verdict;
         }
-        match self.needs.iter().find(|source| !has(evidence, **source)) {
+        match self.needs.iter().find(|source| !evidence.has(**source)) {
             None => verdict,
             Some(missing) => {
                 let gap = evidence.missing(*missing);
@@ -78,31 +78,9 @@ impl Cause {
         }
         // What only one kind of probe shows is asked of that.
         if let [probe @ (Source::UnderLoad | Source::Transfer)] = self.needs {
-            return has(evidence, *probe);
+            return evidence.has(*probe);
         }
         let capture_alone = evidence.packets.is_some() && evidence.counters.is_none();
         !capture_alone || self.or_packets || self.needs == [Source::Packets]
-    }
-}
-
-/// Whether the evidence has this source.
-fn has(evidence: &Evidence, source: Source) -> bool {
-    match source {
-        Source::Sockets => evidence.sockets.is_some(),
-        Source::Listeners => evidence.listeners.is_some(),
-        Source::UnixListeners => evidence.unix_listeners.is_some(),
-        Source::Counters => evidence.counters.is_some(),
-        Source::Sockstat => evidence.sockstat.is_some(),
-        Source::Softnet => evidence.softnet.is_some(),
-        Source::Conntrack => evidence.conntrack.is_some(),
-        Source::Sysctls => evidence.sysctls.is_some(),
-        Source::KernelLog => evidence.kernel_log.is_some(),
-        Source::Processes => evidence.processes.is_some(),
-        Source::Logs => evidence.logs.is_some(),
-        Source::Packets => evidence.packets.is_some(),
-        Source::Path => evidence.path.is_some(),
-        Source::Probes => evidence.probes.is_some(),
-        Source::UnderLoad => evidence.probes.as_ref().is_some_and(|p| p.under_load.is_some()),
-        Source::Transfer => evidence.probes.as_ref().is_some_and(|p| p.transfer.is_some()),
     }
 }

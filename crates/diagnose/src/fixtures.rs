@@ -281,6 +281,7 @@ pub(crate) fn lose(evidence: &mut Evidence, source: Source) {
         Source::Probes | Source::UnderLoad | Source::Transfer => evidence.probes = None,
     }
     evidence.missing_evidence.push(MissingEvidence {
+        capability: model::Capability::NotPermitted,
         source,
         what: format!("the {}", source.name()),
         why: "permission denied".into(),

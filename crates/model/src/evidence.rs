@@ -92,9 +92,18 @@ impl Evidence {
         self.processes.as_ref()?.iter().find(|p| p.pid == pid)
     }
 
-    /// The first gap of this source, if it has one.
+    /// The first part of this source that could not be observed, if there is one.
     pub fn missing(&self, source: Source) -> Option<&MissingEvidence> {
-        self.missing_evidence.iter().find(|g| g.source == source)
+        self.missing_evidence.iter().find(|missing| missing.source == source)
+    }
+
+    /// Whether a source could be read: available when it is here, else what was noted; `None` when
+    /// nobody tried.
+    pub fn capability(&self, source: Source) -> Option<Capability> {
+        if self.has(source) {
+            return Some(Capability::Available);
+        }
+        self.missing(source).map(|missing| missing.capability)
     }
 }
 
@@ -137,80 +146,134 @@ impl Window {
     }
 }
 
-/// Where evidence comes from. The name is the one users see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// Declares the sources of evidence: each once, with its name, what is read, and how one sees that an
+/// evidence has it.
+macro_rules! sources {
+    ($($(#[$doc:meta])* $source:ident: $name:literal, $reads:literal, $has:expr;)*) => {
+        /// Where evidence comes from.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Source {
+            $($(#[$doc])* $source,)*
+        }
+
+        impl Source {
+            /// All of them.
+            pub const ALL: &[Source] = &[$(Source::$source,)*];
+
+            /// The name in the output.
+            pub fn name(self) -> &'static str {
+                match self { $(Source::$source => $name,)* }
+            }
+
+            /// What is read, and where.
+            pub fn reads(self) -> &'static str {
+                match self { $(Source::$source => $reads,)* }
+            }
+        }
+
+        impl Evidence {
+            /// Whether anything of this source is here.
+            pub fn has(&self, source: Source) -> bool {
+                match source {
+                    $(Source::$source => {
+                        let has: fn(&Evidence) -> bool = $has;
+                        has(self)
+                    })*
+                }
+            }
+        }
+    };
+}
+
+sources! {
+    /// TCP sockets by sock_diag.
+    Sockets: "sockets", "TCP sockets that are not listeners, by sock_diag",
+        |e| e.sockets.is_some();
+    /// Listening sockets by sock_diag.
+    Listeners: "listeners", "TCP listeners with their queues, by sock_diag",
+        |e| e.listeners.is_some();
+    /// Listening Unix sockets by unix_diag.
+    UnixListeners: "Unix listeners", "stream listeners on Unix sockets, by unix_diag",
+        |e| e.unix_listeners.is_some();
+    /// `/proc/net/{snmp,snmp6,netstat}`.
+    Counters: "counters", "/proc/net/{snmp,snmp6,netstat}",
+        |e| e.counters.is_some();
+    /// `/proc/net/{sockstat,sockstat6}`.
+    Sockstat: "sockstat", "/proc/net/{sockstat,sockstat6}",
+        |e| e.sockstat.is_some();
+    /// `/proc/net/softnet_stat`.
+    Softnet: "softnet", "/proc/net/softnet_stat",
+        |e| e.softnet.is_some();
+    /// Size, statistics and table of connection tracking.
+    Conntrack: "conntrack", "size, limit, statistics and table of connection tracking",
+        |e| e.conntrack.is_some();
+    /// `/proc/sys/net`.
+    Sysctls: "sysctls", "sysctls under /proc/sys",
+        |e| e.sysctls.is_some();
+    /// `/dev/kmsg`.
+    KernelLog: "kernel log", "/dev/kmsg",
+        |e| e.kernel_log.is_some();
+    /// `/proc/PID`.
+    Processes: "processes", "/proc/PID of the processes that hold sockets",
+        |e| e.processes.is_some();
+    /// Logs and configuration of applications.
+    Logs: "logs", "logs and configuration of applications",
+        |e| e.logs.is_some();
+    /// Packets: of capture files, or of the window.
+    Packets: "packets", "packets of capture files, or of the window",
+        |e| e.packets.is_some();
+    /// Two captures of the same streams, one at each end.
+    Path: "captures of both ends", "two captures of the same streams, one at each end of a path",
+        |e| e.path.is_some();
+    /// What netwhy measured by sending something itself.
+    Probes: "probes", "what netwhy measured by sending something itself",
+        |e| e.probes.is_some();
+    /// Of that: pings while others download.
+    UnderLoad: "pings under load", "round trips while downloads run, by netwhy ping --under-load",
+        |e| e.probes.as_ref().is_some_and(|probes| probes.under_load.is_some());
+    /// Of that: transfers.
+    Transfer: "a transfer of netwhy", "transfers beside theory, by netwhy transfer",
+        |e| e.probes.as_ref().is_some_and(|probes| probes.transfer.is_some());
+}
+
+/// Whether a source can be read on this machine, and if not, what kind of no it is.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
-    /// TCP sockets by sock_diag.
-    Sockets,
-    /// Listening sockets by sock_diag.
-    Listeners,
-    /// Listening Unix sockets by sock_diag.
-    UnixListeners,
-    /// `/proc/net/{snmp,snmp6,netstat}`.
-    Counters,
-    /// `/proc/net/{sockstat,sockstat6}`.
-    Sockstat,
-    /// `/proc/net/softnet_stat`.
-    Softnet,
-    /// Size, statistics and table of connection tracking.
-    Conntrack,
-    /// `/proc/sys/net`.
-    Sysctls,
-    /// `/dev/kmsg`.
-    KernelLog,
-    /// `/proc/PID`.
-    Processes,
-    /// Logs and configuration of applications.
-    Logs,
-    /// Packets: of capture files, or of the window.
-    Packets,
-    /// Two captures of the same streams, one at each end.
-    Path,
-    /// What netwhy measured by sending something itself.
-    Probes,
-    /// Of that: pings while others download.
-    UnderLoad,
-    /// Of that: transfers.
-    Transfer,
+pub enum Capability {
+    /// It can; what is missing was left out to stay within bounds, or came too fast.
+    #[default]
+    Available,
+    /// It needs rights that netwhy does not have.
+    NotPermitted,
+    /// This kernel cannot.
+    Unsupported,
+    /// It should work, and an error came back.
+    Broken,
+    /// There is nothing to read here: the program or protocol is not in use.
+    NotApplicable,
 }
 
-impl Source {
-    /// The name in the output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Source::Sockets => "sockets",
-            Source::Listeners => "listeners",
-            Source::UnixListeners => "Unix listeners",
-            Source::Counters => "counters",
-            Source::Sockstat => "sockstat",
-            Source::Softnet => "softnet",
-            Source::Conntrack => "conntrack",
-            Source::Sysctls => "sysctls",
-            Source::KernelLog => "kernel log",
-            Source::Processes => "processes",
-            Source::Logs => "logs",
-            Source::Packets => "packets",
-            Source::Path => "captures of both ends",
-            Source::Probes => "probes",
-            Source::UnderLoad => "pings under load",
-            Source::Transfer => "a transfer of netwhy",
-        }
-    }
-}
-
-/// A part of the evidence that could not be had.
+/// A part of the evidence that could not be observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissingEvidence {
-    /// Which source has the gap.
+    /// Which source it belongs to.
     pub source: Source,
-    /// What was not seen: "the processes of other users".
+    /// Whether that source can be read at all, and if not, what kind of no it is.
+    #[serde(default)]
+    pub capability: Capability,
+    /// What was not observed: "the processes of other users".
     pub what: String,
     /// Why: "/proc/812/fd: permission denied".
     pub why: String,
-    /// What would close it: "run as root"; `None` when nothing would on this machine.
+    /// What to do to observe it: "run as root"; `None` when nothing helps on this machine.
     pub how_to_observe: Option<String>,
 }
 

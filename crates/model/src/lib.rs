@@ -12,7 +12,7 @@
 //! - [`said`]: what packets say in clear: HTTP/1, TLS
 //! - [`path`]: two captures of the same streams, one at each end of a path
 //! - [`depth`]: one of them in depth: phases, turns, events, packets
-//! - [`probe`]: what netwhy measured by sending something itself
+//! - [`probe`]: what netwhy measured by sending something itself; [`reports`]: the same as documents
 //!
 //! No input or output, no clock: a value of these types means the same on every machine.
 //! Times are milliseconds since the window began (`…_at_ms`) unless the name says otherwise,
@@ -29,6 +29,7 @@ pub mod packets;
 pub mod path;
 pub mod probe;
 pub mod process;
+pub mod reports;
 pub mod socket;
 pub mod time_breakdown;
 
@@ -43,5 +44,6 @@ pub use packets::*;
 pub use path::*;
 pub use probe::*;
 pub use process::*;
+pub use reports::*;
 pub use socket::*;
 pub use time_breakdown::*;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::{Focus, MissingEvidence, Process, Source};
+use model::{Capability, Focus, MissingEvidence, Process, Source};
 use sys::{Error, Kind, Machine};
 
 /// What observers share in one window.
@@ -19,8 +19,8 @@ pub struct Context<'a> {
     pub at_ms: u64,
     /// Which look this is: 0 at the beginning.
     pub look: u32,
-    /// What could not be seen so far.
-    pub gaps: Vec<MissingEvidence>,
+    /// What could not be observed so far.
+    pub missing_evidence: Vec<MissingEvidence>,
     /// Processes that hold sockets, by inode of the socket; kept by the processes observer.
     pub holders: HashMap<u32, Vec<u32>>,
     /// Inodes of listening sockets; kept by the sockets observer.
@@ -51,7 +51,7 @@ impl<'a> Context<'a> {
             began: machine.now(),
             at_ms: 0,
             look: 0,
-            gaps: Vec::new(),
+            missing_evidence: Vec::new(),
             holders: HashMap::new(),
             listening: HashSet::new(),
             namespace: None,
@@ -63,31 +63,39 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Notes that something could not be seen. The same gap is noted once.
-    pub fn gap(&mut self, source: Source, what: impl Into<String>, error: &Error) {
-        let closes_with = match error.kind {
-            Kind::Permission => Some("run as root (sudo netwhy)".to_string()),
-            _ => None,
+    /// Notes that something could not be observed. The same part of a source is noted once.
+    pub fn missing(&mut self, source: Source, what: impl Into<String>, error: &Error) {
+        let (capability, how_to_observe) = match error.kind {
+            Kind::Permission => {
+                (Capability::NotPermitted, Some("run as root (sudo netwhy)".into()))
+            }
+            Kind::Unsupported => (Capability::Unsupported, None),
+            Kind::NotFound => (Capability::NotApplicable, None),
+            Kind::Timeout | Kind::Other => (Capability::Broken, None),
         };
-        self.gap_because(source, what, error.to_string(), closes_with);
+        let (what, why) = (what.into(), error.to_string());
+        self.note(MissingEvidence { source, capability, what, why, how_to_observe });
     }
 
-    /// Notes a gap in words.
-    pub fn gap_because(
+    /// Notes in words what could not be observed, and why.
+    pub fn missing_because(
         &mut self,
         source: Source,
+        capability: Capability,
         what: impl Into<String>,
         why: impl Into<String>,
-        closes_with: Option<String>,
+        how_to_observe: Option<&str>,
     ) {
-        let gap = MissingEvidence {
-            source,
-            what: what.into(),
-            why: why.into(),
-            how_to_observe: closes_with,
-        };
-        if !self.gaps.iter().any(|g| g.source == gap.source && g.what == gap.what) {
-            self.gaps.push(gap);
+        let how_to_observe = how_to_observe.map(str::to_string);
+        let (what, why) = (what.into(), why.into());
+        self.note(MissingEvidence { source, capability, what, why, how_to_observe });
+    }
+
+    fn note(&mut self, missing: MissingEvidence) {
+        let same =
+            |known: &MissingEvidence| known.source == missing.source && known.what == missing.what;
+        if !self.missing_evidence.iter().any(same) {
+            self.missing_evidence.push(missing);
         }
     }
 
@@ -103,13 +111,13 @@ impl<'a> Context<'a> {
         self.holders.get(&inode).map_or(&[], Vec::as_slice)
     }
 
-    /// Reads a file as text into the shared buffer; notes a gap and gives `None` when it cannot.
+    /// Reads a file as text into the shared buffer; notes it and gives `None` when it cannot.
     pub fn text(&mut self, source: Source, what: &str, path: &str) -> Option<&str> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let read = self.machine.read(Path::new(path), &mut buffer);
         self.buffer = buffer;
         if let Err(error) = read {
-            self.gap(source, what, &error);
+            self.missing(source, what, &error);
             return None;
         }
         match std::str::from_utf8(&self.buffer) {

@@ -22,7 +22,7 @@ pub struct Progress<'a> {
 }
 
 /// Watches until `proceed` breaks, which is asked at every look and says with its value whether
-/// the window ended early. Sources that cannot be read become gaps.
+/// the window ended early. What cannot be read becomes missing evidence.
 pub fn watch(
     machine: &dyn Machine,
     focus: &Focus,
@@ -81,10 +81,14 @@ pub fn watch(
         observer.end(&mut context, &mut evidence);
     }
     context.processes.sort_by_key(|p| p.pid);
-    if context.gaps.iter().all(|g| g.source != Source::Processes || g.what != "processes") {
+    if context
+        .missing_evidence
+        .iter()
+        .all(|g| g.source != Source::Processes || g.what != "processes")
+    {
         evidence.processes = Some(std::mem::take(&mut context.processes));
     }
-    evidence.missing_evidence = std::mem::take(&mut context.gaps);
+    evidence.missing_evidence = std::mem::take(&mut context.missing_evidence);
 
     let cost = machine.own_cost();
     let cpu = cost.cpu.saturating_sub(cost_before.cpu);

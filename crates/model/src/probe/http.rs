@@ -5,32 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, MissingEvidence, StatusCount, Undecided};
-
-/// What `netwhy http --json` prints: the load, and why it was slow if it was.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct HttpReport {
-    /// [`HttpReport::SCHEMA_VERSION`] of the netwhy that wrote this.
-    pub schema_version: u32,
-    /// Version of the netwhy that wrote this.
-    pub netwhy_version: String,
-    /// What was measured.
-    #[serde(flatten)]
-    pub load: HttpLoad,
-    /// Causes that were found on this host and in a sample of the load's packets, worst first.
-    pub findings: Vec<Finding>,
-    /// Causes that the evidence does not decide.
-    pub undecided: Vec<Undecided>,
-    /// What could not be seen.
-    pub missing_evidence: Vec<MissingEvidence>,
-}
-
-impl HttpReport {
-    /// Version of this document. It grows when a reader of the older version would misread the newer
-    /// one; new optional fields do not change it.
-    pub const SCHEMA_VERSION: u32 = 1;
-}
+use crate::StatusCount;
 
 /// What a load of HTTP requests measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

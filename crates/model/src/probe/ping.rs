@@ -4,33 +4,6 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Finding;
-
-/// What `netwhy ping --json` prints.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PingReport {
-    /// [`PingReport::SCHEMA_VERSION`] of the netwhy that wrote this.
-    pub schema_version: u32,
-    /// Version of the netwhy that wrote this.
-    pub netwhy_version: String,
-    /// One for each target.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pings: Vec<Ping>,
-    /// Round trips while downloads run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub under_load: Option<UnderLoad>,
-    /// Causes that these show.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<Finding>,
-}
-
-impl PingReport {
-    /// Version of this document. It grows when a reader of the older version would misread the newer
-    /// one; new optional fields do not change it.
-    pub const SCHEMA_VERSION: u32 = 1;
-}
-
 /// Round trips to one target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

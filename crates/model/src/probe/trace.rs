@@ -6,24 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::ReplyKind;
 
-/// What `netwhy trace --json` prints.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TraceReport {
-    /// [`TraceReport::SCHEMA_VERSION`] of the netwhy that wrote this.
-    pub schema_version: u32,
-    /// Version of the netwhy that wrote this.
-    pub netwhy_version: String,
-    /// The way to the target.
-    pub route: Route,
-}
-
-impl TraceReport {
-    /// Version of this document. It grows when a reader of the older version would misread the newer
-    /// one; new optional fields do not change it.
-    pub const SCHEMA_VERSION: u32 = 1;
-}
-
 /// The way to one host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

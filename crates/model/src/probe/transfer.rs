@@ -5,39 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, Finding, Host, MissingEvidence, Socket, Undecided, Window};
-
-/// What `netwhy transfer --json` prints (docs/schema/transfer-v1.json).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TransferReport {
-    /// [`TransferReport::SCHEMA_VERSION`] of the netwhy that wrote this.
-    pub schema_version: u32,
-    /// Version of the netwhy that measured.
-    pub netwhy_version: String,
-    /// The host that it ran on.
-    pub host: Host,
-    /// When and for how long the host was watched meanwhile.
-    pub window: Window,
-    /// What was measured.
-    pub transfer: Transfer,
-    /// Causes found in the connections of the transfers, worst first.
-    pub findings: Vec<Finding>,
-    /// Causes found in all else of this host, worst first.
-    pub other_findings: Vec<Finding>,
-    /// Causes that could not be decided, for want of evidence.
-    pub undecided: Vec<Undecided>,
-    /// What could not be seen.
-    pub missing_evidence: Vec<MissingEvidence>,
-    /// What watching and transferring cost.
-    pub cost: Cost,
-}
-
-impl TransferReport {
-    /// Version of this document. It grows when a reader of the older version would misread the newer
-    /// one; new optional fields do not change it.
-    pub const SCHEMA_VERSION: u32 = 1;
-}
+use crate::Socket;
 
 /// Transfers between two hosts, beside what theory says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

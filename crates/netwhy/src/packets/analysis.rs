@@ -100,6 +100,7 @@ impl Analysis {
         let mut gap = |what: String, why: String, closes_with: Option<&str>| {
             let closes_with = closes_with.map(str::to_string);
             gaps.push(MissingEvidence {
+                capability: model::Capability::Available,
                 source: Source::Packets,
                 what,
                 why,

@@ -77,6 +77,7 @@ impl Background {
             run(sources, most, &until)
         });
         let gap = |why: String, closes_with: Option<&str>| MissingEvidence {
+            capability: model::Capability::Broken,
             source: model::Source::Packets,
             what: what.clone(),
             why,
@@ -125,6 +126,7 @@ impl Background {
         };
         let source = model::Source::Packets;
         evidence.missing_evidence.push(MissingEvidence {
+            capability: model::Capability::Broken,
             source,
             what: self.what,
             why,
@@ -158,7 +160,13 @@ fn run(
     let mut gaps = Vec::new();
     let mut note = |why: String| {
         let (source, what) = (model::Source::Packets, "packets of an interface".to_string());
-        gaps.push(MissingEvidence { source, what, why, how_to_observe: None });
+        gaps.push(MissingEvidence {
+            capability: model::Capability::Broken,
+            source,
+            what,
+            why,
+            how_to_observe: None,
+        });
     };
     capture_loop::run(&mut sources, &until, &mut analysis, &mut note)?;
     let (packets, more) = analysis.finish()?;

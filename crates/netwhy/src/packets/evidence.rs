@@ -29,6 +29,7 @@ fn not_captured(packets: &Packets) -> impl Iterator<Item = MissingEvidence> {
     ];
     gaps.into_iter().filter(|(streams, ..)| *streams > 0).map(|(streams, what, why, closes)| {
         MissingEvidence {
+            capability: model::Capability::Available,
             source: Source::Packets,
             what: format!(
                 "{what} of {} stream{}",

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{AppLog, Source};
+use model::{AppLog, Capability, Source};
 use sys::{Machine, Stat};
 use wire::applog::{Dialect, Tally};
 
@@ -141,13 +141,13 @@ impl Logs {
                         return;
                     };
                     let why = format!("it goes to {target}: not read");
-                    note(context, &subject, why, Some(format!("set it to a file ({place})")));
+                    note(context, &subject, why, Some(&format!("set it to a file ({place})")));
                     return;
                 }
                 Err(error) if error.kind == sys::Kind::NotFound => {}
                 Err(error) => {
                     if few(context, &subject) {
-                        context.gap(Source::Logs, subject, &error);
+                        context.missing(Source::Logs, subject, &error);
                     }
                     return;
                 }
@@ -194,8 +194,9 @@ impl Logs {
         }
         context.buffer = buffer;
         if self.not_watched > 0 {
-            context.gap_because(
+            context.missing_because(
                 Source::Logs,
+                Capability::Available,
                 "all logs",
                 format!("{} more than the {MOST_LOGS} that are watched", self.not_watched),
                 None,
@@ -230,8 +231,9 @@ impl Log {
                 stretches.push(Stretch { path, from: self.start, to: stat.size });
             }
             None => {
-                context.gap_because(
+                context.missing_because(
                     Source::Logs,
+                    Capability::Available,
                     format!("the end of {} before it was rotated", self.path),
                     "the file has been replaced and nobody has the old one open",
                     None,
@@ -278,7 +280,7 @@ impl Log {
             if dialect.is_none() {
                 match window::recognise(context.machine, path, from, to, buffer) {
                     Ok(found) => dialect = found,
-                    Err(error) => context.gap(Source::Logs, &what, &error),
+                    Err(error) => context.missing(Source::Logs, &what, &error),
                 }
             }
             let Some(dialect) = &dialect else { continue };
@@ -295,13 +297,13 @@ impl Log {
             );
             match read {
                 Ok(bytes) => log.bytes_read += bytes,
-                Err(error) => context.gap(Source::Logs, &what, &error),
+                Err(error) => context.missing(Source::Logs, &what, &error),
             }
         }
         if dialect.is_none() && log.bytes_written > 0 {
             self.kind?;
             let why = "its lines have none of the forms that netwhy knows";
-            context.gap_because(Source::Logs, what, why, None);
+            context.missing_because(Source::Logs, Capability::Available, what, why, None);
             return Some(log);
         }
         if dialect.is_none() && self.kind.is_none() {
@@ -316,7 +318,13 @@ impl Log {
                 tally.unread(),
                 tally.lines()
             );
-            context.gap_because(Source::Logs, format!("the statuses in {}", self.path), why, None);
+            context.missing_because(
+                Source::Logs,
+                Capability::Available,
+                format!("the statuses in {}", self.path),
+                why,
+                None,
+            );
         }
         Some(log)
     }
@@ -324,9 +332,15 @@ impl Log {
 
 /// Notes a gap of a log that a configuration names, unless there are enough of its kind: a host of
 /// many sites says the same thing of each.
-fn note(context: &mut Context<'_>, subject: &str, why: String, closes_with: Option<String>) {
+fn note(context: &mut Context<'_>, subject: &str, why: String, how_to_observe: Option<&str>) {
     if few(context, subject) {
-        context.gap_because(Source::Logs, subject, why, closes_with);
+        context.missing_because(
+            Source::Logs,
+            Capability::NotApplicable,
+            subject,
+            why,
+            how_to_observe,
+        );
     }
 }
 
@@ -335,7 +349,7 @@ fn few(context: &Context<'_>, subject: &str) -> bool {
     let kind = subject.split('(').next().unwrap_or(subject);
     let same =
         |gap: &&model::MissingEvidence| gap.source == Source::Logs && gap.what.starts_with(kind);
-    context.gaps.iter().filter(same).count() < GAPS_OF_A_KIND
+    context.missing_evidence.iter().filter(same).count() < GAPS_OF_A_KIND
 }
 
 /// Where a log goes that is no regular file; `None` when that loses nothing.

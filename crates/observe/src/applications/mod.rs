@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use model::{Application, Evidence, Setting, Source};
+use model::{Application, Capability, Evidence, Setting, Source};
 
 use crate::{Context, Observe};
 
@@ -146,14 +146,18 @@ impl Applications {
             Ok(inside) => inside,
             Err(error) => {
                 let what = format!("the configuration and logs of {} {leader}", kind.name());
-                context.gap(Source::Logs, what, &error);
+                context.missing(Source::Logs, what, &error);
                 return instance;
             }
         };
         match files::open_logs(context.machine, leader, files::Scan::All) {
             Ok(open) => self.logs.opened(leader, kind.name(), Some(kind), &inside, open),
             Err(error) => {
-                context.gap(Source::Logs, format!("which logs {} has open", kind.name()), &error);
+                context.missing(
+                    Source::Logs,
+                    format!("which logs {} has open", kind.name()),
+                    &error,
+                );
             }
         }
         let cwd = context.machine.link(Path::new(&format!("/proc/{leader}/cwd"))).ok();
@@ -251,11 +255,12 @@ fn command(context: &mut Context<'_>, pid: u32) -> String {
 fn note_gaps(context: &mut Context<'_>, kind: Kind, found: &Configuration) {
     let name = kind.name();
     for (file, error) in found.gaps.iter().take(3) {
-        context.gap(Source::Logs, format!("the configuration of {name} ({file})"), error);
+        context.missing(Source::Logs, format!("the configuration of {name} ({file})"), error);
     }
     if found.gaps.len() > 3 {
-        context.gap_because(
+        context.missing_because(
             Source::Logs,
+            Capability::Broken,
             format!("more of the configuration of {name}"),
             format!("{} more files could not be read", found.gaps.len() - 3),
             None,
@@ -263,6 +268,6 @@ fn note_gaps(context: &mut Context<'_>, kind: Kind, found: &Configuration) {
     }
     if let Some(why) = found.cut {
         let what = format!("the whole configuration of {name}");
-        context.gap_because(Source::Logs, what, why, None);
+        context.missing_because(Source::Logs, Capability::Available, what, why, None);
     }
 }

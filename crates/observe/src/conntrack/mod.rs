@@ -115,7 +115,7 @@ fn table(context: &mut Context<'_>) -> Option<model::ConntrackTable> {
     match group(context.machine, SAMPLE, all, TOP, &mut |_| true) {
         Ok(table) => Some(table),
         Err(error) => {
-            context.gap(Source::Conntrack, "the entries of connection tracking", &error);
+            context.missing(Source::Conntrack, "the entries of connection tracking", &error);
             None
         }
     }
@@ -160,7 +160,7 @@ fn statistics(context: &mut Context<'_>) -> Option<BTreeMap<String, u64>> {
     match read {
         Ok(()) => Some(all),
         Err(error) => {
-            context.gap(Source::Conntrack, "the statistics of connection tracking", &error);
+            context.missing(Source::Conntrack, "the statistics of connection tracking", &error);
             None
         }
     }

@@ -59,7 +59,7 @@ impl Observe for Log {
     fn begin(&mut self, context: &mut Context<'_>) {
         match context.machine.kernel_log() {
             Ok(reader) => self.reader = Some(reader),
-            Err(error) => context.gap(Source::KernelLog, "the kernel's log", &error),
+            Err(error) => context.missing(Source::KernelLog, "the kernel's log", &error),
         }
     }
 
@@ -86,7 +86,7 @@ impl Log {
                 Ok(None) => return,
                 Err(error) => {
                     self.reader = None;
-                    return context.gap(Source::KernelLog, "the kernel's log", &error);
+                    return context.missing(Source::KernelLog, "the kernel's log", &error);
                 }
             }
         }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use model::{Evidence, Gauge, Process, Source};
+use model::{Capability, Evidence, Gauge, Process, Source};
 use sys::{Error, Kind};
 
 use crate::{Context, Observe, holders};
@@ -53,7 +53,7 @@ impl Observe for Processes {
     fn begin(&mut self, context: &mut Context<'_>) {
         match context.machine.link(Path::new("/proc/thread-self/ns/net")) {
             Ok(namespace) => context.namespace = Some(namespace),
-            Err(error) => return context.gap(Source::Processes, "processes", &error),
+            Err(error) => return context.missing(Source::Processes, "processes", &error),
         }
         self.scan(context);
     }
@@ -117,7 +117,13 @@ impl Observe for Processes {
                      permission denied"
                 ),
             };
-            context.gap_because(Source::Processes, what, why, closes_with.map(str::to_string));
+            context.missing_because(
+                Source::Processes,
+                Capability::NotPermitted,
+                what,
+                why,
+                closes_with,
+            );
         }
     }
 }
@@ -137,7 +143,7 @@ impl Processes {
             }
         });
         if let Err(error) = listed {
-            return context.gap(Source::Processes, "processes", &error);
+            return context.missing(Source::Processes, "processes", &error);
         }
         pids.sort_unstable();
         let mut holding = Vec::new();

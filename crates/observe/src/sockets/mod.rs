@@ -84,7 +84,7 @@ impl Sockets {
             Ok(()) => self.listeners.end_of_look(context),
             Err(error) => {
                 self.listeners_failed = true;
-                context.gap(Source::Listeners, "TCP listeners", &error);
+                context.missing(Source::Listeners, "TCP listeners", &error);
             }
         }
     }

@@ -50,7 +50,7 @@ impl UnixListeners {
             Ok(()) => self.looks += 1,
             Err(error) => {
                 self.failed = true;
-                context.gap(Source::UnixListeners, "Unix listeners", &error);
+                context.missing(Source::UnixListeners, "Unix listeners", &error);
             }
         }
     }

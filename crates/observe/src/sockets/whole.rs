@@ -107,7 +107,7 @@ impl Whole {
         });
         if let Err(error) = done {
             self.failed = true;
-            return context.gap(Source::Sockets, "TCP sockets", &error);
+            return context.missing(Source::Sockets, "TCP sockets", &error);
         }
         self.close_waits.end_of_look();
         self.syn_sents.end_of_look(context);

@@ -1,6 +1,6 @@
 //! Packets by CPU, at both ends of the window: `/proc/net/softnet_stat`.
 
-use model::{Change, Evidence, SoftnetCpu, Source};
+use model::{Capability, Change, Evidence, SoftnetCpu, Source};
 use wire::proc_net::{self, Softnet};
 
 use crate::{Context, Observe};
@@ -36,7 +36,13 @@ fn read(context: &mut Context<'_>) -> Option<Vec<Softnet>> {
         Ok(lines) => Some(lines),
         Err(malformed) => {
             let why = format!("cannot read {PATH}: {malformed}");
-            context.gap_because(Source::Softnet, "packets by CPU", why, None);
+            context.missing_because(
+                Source::Softnet,
+                Capability::Broken,
+                "packets by CPU",
+                why,
+                None,
+            );
             None
         }
     }

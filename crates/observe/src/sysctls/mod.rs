@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use model::{Evidence, MissingEvidence, Source};
+use model::{Capability, Evidence, Source};
 use sys::Kind;
 
 use crate::{Context, Observe};
@@ -98,13 +98,17 @@ impl Observe for Sysctls {
                     all.insert((*name).to_string(), text);
                 }
                 Err(error) if error.kind == Kind::NotFound => {}
-                Err(error) => context.gap(Source::Sysctls, *name, &error),
+                Err(error) => context.missing(Source::Sysctls, *name, &error),
             }
         }
         if all.is_empty() {
-            let why = "none could be read: is /proc/sys mounted?".to_string();
-            let (source, what) = (Source::Sysctls, "sysctls".to_string());
-            context.gaps.push(MissingEvidence { source, what, why, how_to_observe: None });
+            context.missing_because(
+                Source::Sysctls,
+                Capability::Broken,
+                "sysctls",
+                "none could be read: is /proc/sys mounted?",
+                None,
+            );
         } else {
             evidence.sysctls = Some(all);
         }

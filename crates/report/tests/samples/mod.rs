@@ -201,6 +201,7 @@ pub(crate) fn undecided(cause: &str, needs: &str, closes_with: Option<&str>) -> 
 
 pub(crate) fn gap(source: Source, what: &str, why: &str) -> MissingEvidence {
     MissingEvidence {
+        capability: model::Capability::NotPermitted,
         source,
         what: what.into(),
         why: why.into(),

@@ -67,6 +67,7 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
     evidence.cost.cpu_percent_of_one = evidence.cost.cpu_ms / 10.0 / window_s.max(1e-3);
     if evidence.packets.as_ref().is_some_and(|packets| packets.packets >= options.sample) {
         evidence.missing_evidence.push(MissingEvidence {
+            capability: model::Capability::Available,
             source: Source::Packets,
             what: "packets of the rest of the load".to_string(),
             why: format!("the first {} are analysed", text::number(options.sample)),

@@ -295,6 +295,7 @@ fn gaps(path: &Path) -> Vec<MissingEvidence> {
     let mut gaps = Vec::new();
     let mut gap = |what: String, why: &str| {
         gaps.push(MissingEvidence {
+            capability: model::Capability::Available,
             source: Source::Packets,
             what,
             why: why.to_string(),

@@ -219,6 +219,7 @@ impl Read {
     /// Something that could not be seen.
     pub(super) fn gap(&mut self, what: String, why: String) {
         self.gaps.push(MissingEvidence {
+            capability: model::Capability::Available,
             source: Source::Packets,
             what,
             why,

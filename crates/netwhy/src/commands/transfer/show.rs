@@ -429,6 +429,7 @@ mod tests {
                 how_to_observe: None,
             }],
             missing_evidence: vec![MissingEvidence {
+                capability: model::Capability::NotPermitted,
                 source: Source::Packets,
                 what: "packets".to_string(),
                 why: "--capture needs CAP_NET_RAW".to_string(),

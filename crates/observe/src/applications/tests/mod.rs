@@ -83,7 +83,11 @@ fn watch(fake: &Fake, processes: Vec<Process>, meanwhile: impl FnOnce(&mut Conte
     meanwhile(&mut context);
     observer.look(&mut context);
     observer.end(&mut context, &mut evidence);
-    Seen { logs: evidence.logs.unwrap(), processes: context.processes, gaps: context.gaps }
+    Seen {
+        logs: evidence.logs.unwrap(),
+        processes: context.processes,
+        gaps: context.missing_evidence,
+    }
 }
 
 struct Seen {
@@ -359,7 +363,7 @@ fn strangers_that_listen_are_read_when_their_lines_are_known() {
         let mut evidence = Evidence::default();
         observer.end(&mut context, &mut evidence);
         let logs = evidence.logs.unwrap();
-        assert!(context.gaps.is_empty(), "{:#?}", context.gaps);
+        assert!(context.missing_evidence.is_empty(), "{:#?}", context.missing_evidence);
         assert_eq!(logs.len(), usize::from(listens));
         if let Some(log) = logs.first() {
             assert_eq!(log.application, "gunicorn");
