@@ -4,7 +4,7 @@
 # need root. Needs Rust and make; all else is installed by tools/setup, which says what and why.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench lab dist docs clean setup-build setup-test setup-bench
+.PHONY: help run test quick lint bench lab dist docs clean setup-build setup-test setup-bench
 
 # After `sudo make`, or in a fresh shell, cargo may be installed and not in PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -17,9 +17,6 @@ SUDO = $(shell [ "$$(id -u)" -eq 0 ] || { sudo -n true 2>/dev/null && echo sudo 
 # The target triple of this machine: x86_64-unknown-linux-gnu.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
-# The variable that names cargo's runner for it: CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER.
-RUNNER = CARGO_TARGET_$(shell echo '$(HOST)' | tr 'a-z-' 'A-Z_')_RUNNER
-
 ## help: list the targets
 help:
 	@sed -n 's/^## \([a-z]*\): /  make \1\t/p' Makefile | expand -t 16
@@ -30,11 +27,13 @@ run: setup-build
 	$(SUDO) $(TARGET_DIR)/release/netwhy $(ARGS)
 
 ## test: everything that CI checks
-test: setup-test lint
-	cargo test --workspace --exclude netwhy --locked --no-fail-fast
+test: setup-test
 	@# The live tests make network namespaces, which needs root; without it they say that they skip.
-	$(if $(SUDO),env $(RUNNER)="$(SUDO)") cargo test -p netwhy --locked \
-	    --no-fail-fast
+	cargo xtask test $(if $(SUDO),--runner '$(SUDO)')
+
+## quick: what takes a few minutes: format, tidy, unit tests, a dozen scenarios
+quick: setup-test
+	cargo xtask test --quick $(if $(SUDO),--runner '$(SUDO)')
 
 ## lint: format, clippy and the rules of the house
 lint: setup-test

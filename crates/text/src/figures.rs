@@ -59,8 +59,8 @@ pub fn bytes_as_given(value: u64) -> String {
     match value {
         0..1_000 => bytes(value),
         _ if !value.is_multiple_of(1_000) => bytes(value),
-        ..1_000_000 => format!("{} kB", value / 1_000),
-        ..1_000_000_000 => format!("{} MB", significant(value as f64 / 1e6)),
+        1_000..1_000_000 => format!("{} kB", value / 1_000),
+        1_000_000..1_000_000_000 => format!("{} MB", significant(value as f64 / 1e6)),
         _ => format!("{} GB", significant(value as f64 / 1e9)),
     }
 }

@@ -118,7 +118,7 @@ pub(crate) fn stale(
 
 /// `cargo xtask docs --check`: whether nothing is stale.
 pub(crate) fn check() -> anyhow::Result<bool> {
-    let stale = stale(&generated()?, &Tree::read(crate::root()?)?);
+    let stale = stale(&generated()?, &Tree::read(crate::repository::root()?)?);
     for (path, why) in &stale {
         eprintln!("{path} {why}: run cargo xtask docs");
     }
@@ -127,7 +127,7 @@ pub(crate) fn check() -> anyhow::Result<bool> {
 
 /// `cargo xtask docs`: writes what is stale, removes what is no longer generated.
 pub(crate) fn write() -> anyhow::Result<bool> {
-    let root = crate::root()?;
+    let root = crate::repository::root()?;
     let generated = generated()?;
     let stale = stale(&generated, &Tree::read(root)?);
     for (path, _) in &stale {

@@ -3,14 +3,16 @@
 //! - `tidy`: rules that neither compiler nor clippy know, see [`tidy`]
 //! - `docs`: pages and schemas generated from the source, see [`docs`]
 //!
-//! Nothing here is shipped, and nothing here builds or tests: that is the Makefile's.
+//! - `test`: all that CI checks, with a summary, see [`gate`]
+//!
+//! Nothing here is shipped.
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-
 mod docs;
+mod gate;
 mod modules;
+mod repository;
 mod rust_source;
 mod tidy;
 mod tree;
@@ -18,6 +20,9 @@ mod tree;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  test            all that CI checks: format, clippy, tidy, tests; then what was checked
+  test --quick    what takes a few minutes: format, tidy, unit tests, a dozen scenarios
+  test --runner P run the tests that need root by this program: 'sudo -n'
   tidy            check rooms, lengths, heads, unsafe, panics, tables, docs
   docs            write what is generated: docs/{causes,schema,scenarios.md}
   docs --check    only say which of them are stale
@@ -28,16 +33,17 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
         ["tidy"] => tidy::run(),
+        ["test", ref words @ ..] => match options(words) {
+            Some(options) => gate::run(&options),
+            None => return usage(),
+        },
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(true)
         }
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -49,10 +55,34 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder of the workspace: two above this crate.
-fn root() -> anyhow::Result<&'static std::path::Path> {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .context("cannot find the workspace: this crate is not two folders below it")
+fn usage() -> ExitCode {
+    eprint!("{USAGE}");
+    ExitCode::from(2)
+}
+
+/// The options of `test`; `None`: they are none.
+fn options(words: &[&str]) -> Option<gate::Options> {
+    let mut options = gate::Options::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--quick" => options.quick = true,
+            "--runner" => options.runner = Some((*words.next()?).to_string()),
+            _ => return None,
+        }
+    }
+    Some(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{gate, options};
+
+    #[test]
+    fn options_of_the_tests() {
+        let all = gate::Options { quick: true, runner: Some("sudo -n -E".to_string()) };
+        assert_eq!(options(&["--runner", "sudo -n -E", "--quick"]), Some(all));
+        assert_eq!(options(&[]), Some(gate::Options::default()));
+        assert_eq!((options(&["--runner"]), options(&["-q"])), (None, None));
+    }
 }

@@ -180,7 +180,7 @@ pub(crate) fn test_files(tree: &Tree) -> BTreeSet<String> {
         let folder = |name: &str| path.contains(&format!("/{name}/"));
         folder("tests")
             || folder("benches")
-            || folder("fuzz")
+            || path.starts_with("fuzz/")
             || modules.iter().any(|module| {
                 path.strip_prefix(module.as_str())
                     .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))

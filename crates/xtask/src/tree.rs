@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn this_repository_is_read() {
-        let root = crate::root().unwrap();
+        let root = crate::repository::root().unwrap();
         let tree = Tree::read(root).unwrap();
         assert!(tree.text("Cargo.toml").is_some_and(|text| text.contains("[workspace]")));
         assert!(tree.rust().any(|(path, _)| path == "crates/xtask/src/tree.rs"));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn an_archive_has_the_files_that_git_tracks() {
-        let root = crate::root().unwrap();
+        let root = crate::repository::root().unwrap();
         let walked = super::walked(root).unwrap();
         for path in ["Cargo.toml", "crates/xtask/src/tree.rs", ".cargo/config.toml"] {
             assert!(walked.iter().any(|name| name == path), "{path} was not found");

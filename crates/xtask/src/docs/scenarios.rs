@@ -42,7 +42,7 @@ pub(super) fn page() -> anyhow::Result<String> {
 
 /// Names and scenarios in order of the names.
 fn all() -> anyhow::Result<Vec<(String, Scenario)>> {
-    let folder = crate::root()?.join(FOLDER);
+    let folder = crate::repository::root()?.join(FOLDER);
     let entries =
         std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut scenarios = Vec::new();

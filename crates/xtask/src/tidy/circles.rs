@@ -1,6 +1,6 @@
 //! No files of a crate import each other in a circle: each can be read with what stands below it.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::modules;
 use crate::tree::Tree;
 

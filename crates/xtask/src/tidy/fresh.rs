@@ -1,6 +1,6 @@
 //! What is generated is what the source generates now.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::docs;
 use crate::tree::Tree;
 

@@ -1,6 +1,6 @@
 //! Every Rust file begins with a `//!` comment that says what it is for.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::tree::Tree;
 
 /// Fewest characters of a first line that can say something.

@@ -1,7 +1,7 @@
 //! No Rust file has more than 500 lines of code, but for those listed here with a reason. Its head
 //! and its own tests are not counted: the page of a cause and its tests stand in its file.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::tree::Tree;
 
 /// Most lines of a file.

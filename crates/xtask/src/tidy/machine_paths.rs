@@ -1,6 +1,6 @@
 //! No path of the machine on which something was written or recorded: nobody else has it.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::tree::Tree;
 
 /// Where people and build machines keep their files. Taken apart, so that this file passes.

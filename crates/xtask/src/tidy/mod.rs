@@ -3,9 +3,10 @@
 //! One file a rule; [`CHECKS`] is the list. A check looks and says what is wrong where; none
 //! mends anything, and none advises: what it says fails the gate.
 
-use std::fmt;
-
+use crate::repository::root;
 use crate::tree::Tree;
+
+use problem::Problem;
 
 mod circles;
 mod fresh;
@@ -13,36 +14,11 @@ mod heads;
 mod lengths;
 mod machine_paths;
 mod panics;
+mod problem;
 mod rooms;
 mod tables;
 mod unsafe_code;
 mod whitespace;
-
-/// Something that is wrong.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// File, from the root of the repository.
-    pub(crate) path: String,
-    /// Line, from 1, when one line is at fault.
-    pub(crate) line: Option<usize>,
-    /// What is wrong and what to do.
-    pub(crate) text: String,
-}
-
-impl Problem {
-    fn new(path: impl Into<String>, line: Option<usize>, text: impl Into<String>) -> Problem {
-        Problem { path: path.into(), line, text: text.into() }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}: {}", self.path, self.text),
-            None => write!(f, "{}: {}", self.path, self.text),
-        }
-    }
-}
 
 /// One check.
 struct Check {
@@ -66,7 +42,7 @@ const CHECKS: &[Check] = &[
 
 /// Runs all checks; whether nothing is wrong.
 pub(crate) fn run() -> anyhow::Result<bool> {
-    let tree = Tree::read(crate::root()?)?;
+    let tree = Tree::read(root()?)?;
     let mut wrong = 0;
     for check in CHECKS {
         let problems = (check.run)(&tree)?;

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use super::Problem;
+use super::problem::Problem;
 use crate::tree::Tree;
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
@@ -75,7 +75,7 @@ fn metadata() -> anyhow::Result<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--no-deps"])
-        .current_dir(crate::root()?)
+        .current_dir(crate::repository::root()?)
         .output()
         .context("cannot start cargo metadata")?;
     if !output.status.success() {
@@ -95,6 +95,10 @@ fn arrows(metadata: &Value) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>
         // Only crates of this workspace are found by a path.
         let to = to
             .filter(|dependency| dependency["path"].is_string())
+            // What tests of any crate may use.
+            .filter(|dependency| {
+                dependency["kind"] != "dev" || dependency["name"] != "test_support"
+            })
             .filter_map(|dependency| dependency["name"].as_str());
         arrows.insert(from.to_string(), to.map(str::to_string).collect());
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Problem;
+use super::problem::Problem;
 use crate::tree::Tree;
 
 const OBSERVERS: &str = "crates/observe/src";

@@ -1,6 +1,6 @@
 //! `unsafe` only in `sys` and `wire`, each with its reason in a `SAFETY` comment.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::rust_source::{code_only, line_of, words};
 use crate::tree::Tree;
 

@@ -2,7 +2,7 @@
 //!
 //! Recorded machines and test data are left as they were recorded.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::tree::Tree;
 
 /// Folders of what others wrote: recorded as it was.

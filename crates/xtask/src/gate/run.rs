@@ -1,0 +1,104 @@
+//! The phases: format, clippy, tidy, tests; all of them, or the quick ones.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+use super::notes::Notes;
+use super::phase::{self, Outcome};
+use super::summary::summary;
+use crate::repository::root;
+use crate::tidy;
+
+/// What is to be checked.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Only what takes a few minutes: format, tidy, unit tests, a dozen scenarios.
+    pub(crate) quick: bool,
+    /// A program that runs the tests of netwhy itself, which need root: `sudo -n -E`.
+    pub(crate) runner: Option<String>,
+}
+
+/// The test that runs a dozen scenarios.
+const QUICK_SCENARIOS: &str = "a_dozen_scenarios";
+
+/// Checks, prints the summary; whether all is well.
+pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
+    let began = Instant::now();
+    let notes = notes_file()?;
+    let mut outcomes = vec![phase::run("format", &mut cargo(&["fmt", "--all", "--check"])?)?];
+    if !options.quick {
+        let words = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+        outcomes.push(phase::run("clippy", &mut cargo(&words)?)?);
+    }
+    outcomes.push(tidied()?);
+    for (name, words) in tests(options.quick) {
+        let mut command = cargo(words)?;
+        command.env(test_support::NOTES, &notes);
+        if let Some(runner) = options.runner.as_ref().filter(|_| words.contains(&"netwhy")) {
+            command.env(runner_variable()?, runner);
+        }
+        outcomes.push(phase::run(name, &mut command)?);
+    }
+    let ci = std::env::var_os("CI").is_some();
+    let (text, well) = summary(&outcomes, &Notes::read(&notes), ci, began.elapsed());
+    print!("{text}");
+    Ok(well)
+}
+
+/// The commands of cargo that test.
+fn tests(quick: bool) -> Vec<(&'static str, &'static [&'static str])> {
+    if quick {
+        return vec![
+            (
+                "unit tests",
+                &["test", "--workspace", "--lib", "--bins", "--locked", "--no-fail-fast"],
+            ),
+            (
+                "a dozen scenarios",
+                &["test", "-p", "netwhy", "--locked", "--test", "lab", "--", QUICK_SCENARIOS],
+            ),
+        ];
+    }
+    vec![
+        (
+            "tests of the crates",
+            &["test", "--workspace", "--exclude", "netwhy", "--locked", "--no-fail-fast"],
+        ),
+        ("tests of netwhy", &["test", "-p", "netwhy", "--locked", "--no-fail-fast"]),
+    ]
+}
+
+fn cargo(words: &[&str]) -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(words).current_dir(root()?).stdin(std::process::Stdio::null());
+    Ok(command)
+}
+
+fn tidied() -> anyhow::Result<Outcome> {
+    println!("\n== tidy");
+    let began = Instant::now();
+    let passed = tidy::run()?;
+    Ok(Outcome { name: "tidy", passed, time: began.elapsed(), ..Outcome::default() })
+}
+
+/// An empty file for the notes of the tests, in the folder of what is built.
+fn notes_file() -> anyhow::Result<PathBuf> {
+    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
+    let path = std::path::absolute(folder.join("test-notes"))?;
+    std::fs::write(&path, "").with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+/// The variable that names cargo's runner: `CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER`.
+fn runner_variable() -> anyhow::Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.context("rustc -vV does not say its host")?;
+    Ok(format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace(['-', '.'], "_")))
+}
