@@ -1,13 +1,15 @@
-//! Standard output and files: colour, width, text from the machine made harmless.
+//! What reaches the terminal or a file: the one door for text, JSON, notes and screens.
+//!
+//! Strings of strangers are sanitized where they enter a line (`text::sanitize::line`); whatever was
+//! forgotten is stopped here, as everything but rows in bulk passes [`sanitize::output`].
 
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use text::Style;
-
 use model::{Report, Severity};
+use text::{Style, sanitize};
 
 use crate::options::{FailOn, ReportOptions, When};
 
@@ -30,11 +32,13 @@ pub(crate) fn style(options: &ReportOptions, to_stderr: bool) -> Style {
 /// Prints to a file, standard error or standard output.
 pub(crate) fn print(text: &str, file: Option<&Path>, to_stderr: bool) -> anyhow::Result<()> {
     match file {
-        Some(path) => std::fs::write(path, text).with_context(|| unwritten(path)),
-        None if to_stderr => Ok(std::io::stderr().write_all(text.as_bytes())?),
+        Some(path) => {
+            std::fs::write(path, sanitize::output(text).as_bytes()).with_context(|| unwritten(path))
+        }
+        None if to_stderr => Ok(std::io::stderr().write_all(sanitize::output(text).as_bytes())?),
         None => {
             let mut out = std::io::stdout().lock();
-            out.write_all(text.as_bytes())?;
+            out.write_all(sanitize::output(text).as_bytes())?;
             Ok(out.flush()?)
         }
     }
@@ -69,10 +73,9 @@ pub(crate) fn is_broken_pipe(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::BrokenPipe
 }
 
-/// Text without control characters: names come from the machine, and may be meant to harm a
-/// terminal.
+/// Text without what acts on a terminal.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+    sanitize::output(text).into_owned()
 }
 
 /// Shows one screen of a command that repeats: on a terminal in place of the one before, cut to

@@ -156,7 +156,7 @@ fn run(
     stop: &Stop,
 ) -> anyhow::Result<(Packets, Vec<MissingEvidence>)> {
     let mut analysis = Analysis::new(&sources, None, FEWER);
-    let until = Until { time: None, count: most, stop: stop };
+    let until = Until { time: None, count: most, stop };
     let mut gaps = Vec::new();
     let mut note = |why: String| {
         let (source, what) = (model::Source::Packets, "packets of an interface".to_string());

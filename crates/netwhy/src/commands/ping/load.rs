@@ -127,7 +127,7 @@ pub(super) fn load(options: &PingOptions, url: &str, stop: &Stop) -> anyhow::Res
     let url: Url = url.parse().map_err(crate::probing::failure)?;
     let time = options.time.unwrap_or(PHASE);
     let transfers = options.load.transfers;
-    let done = download(&url, options.family(), transfers, WARM_UP, time, &stop);
+    let done = download(&url, options.family(), transfers, WARM_UP, time, stop);
     output::print(&serde_json::to_string(&done.map_err(crate::probing::failure)?)?, None, false)?;
     Ok(0)
 }

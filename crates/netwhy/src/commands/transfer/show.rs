@@ -448,7 +448,7 @@ mod tests {
         }
         for part in [
             "29 of 30 transfers done of 4 MB, one every 2.0 s",
-            "failed: it \u{fffd} broke (2 times)",
+            "failed: it \\x07 broke (2 times)",
             "       1      0 s    4 MB  1,180 ms  1,100 ms       9      10    100 ms",
             "14 more: --json has them all",
             "estimated: the sender's best delivery rate",
