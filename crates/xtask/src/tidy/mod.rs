@@ -15,10 +15,12 @@ mod lengths;
 mod machine_paths;
 mod panics;
 mod problem;
+mod readme;
 mod rooms;
 mod tables;
 mod unsafe_code;
 mod whitespace;
+mod words;
 
 /// One check.
 struct Check {
@@ -35,9 +37,11 @@ const CHECKS: &[Check] = &[
     Check { name: "unsafe", run: unsafe_code::check },
     Check { name: "panics", run: panics::check },
     Check { name: "tables", run: tables::check },
+    Check { name: "readme", run: readme::check },
     Check { name: "fresh docs", run: fresh::check },
     Check { name: "machine paths", run: machine_paths::check },
     Check { name: "whitespace", run: whitespace::check },
+    Check { name: "words", run: words::check },
 ];
 
 /// Runs all checks; whether nothing is wrong.
