@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Sizes below this are shown to the byte: segments and messages differ by few bytes.
+/// Sizes below this are shown to the byte: a few bytes more or less matter in segments and messages.
 const EXACT_BYTES: u64 = 10_240;
 
 /// A whole number with a comma before each third digit: `1,193`.
@@ -54,11 +54,11 @@ pub fn bytes(value: u64) -> String {
     if amount < 9.95 { format!("{amount:.1} {unit}") } else { format!("{amount:.0} {unit}") }
 }
 
-/// A size that was given in powers of 1000, in the same: `4 MB`; others as [`bytes`] shows them.
+/// A size in the powers of 1000 in which users give it: `4 MB`; a size that is no multiple of 1000 as
+/// [`bytes`] shows it.
 pub fn bytes_as_given(value: u64) -> String {
     match value {
-        0..1_000 => bytes(value),
-        _ if !value.is_multiple_of(1_000) => bytes(value),
+        value if value < 1_000 || !value.is_multiple_of(1_000) => bytes(value),
         1_000..1_000_000 => format!("{} kB", value / 1_000),
         1_000_000..1_000_000_000 => format!("{} MB", significant(value as f64 / 1e6)),
         _ => format!("{} GB", significant(value as f64 / 1e9)),
@@ -91,7 +91,7 @@ pub fn significant(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// A time in the one or two units that matter: `250 µs`, `45 ms`, `10.0 s`, `3 min 20 s`,
+/// A duration in the one or two units that matter: `250 µs`, `45 ms`, `10.0 s`, `3 min 20 s`,
 /// `2 h 5 min`, `3 d 4 h`.
 pub fn duration(time: Duration) -> String {
     let micros = time.as_micros();
@@ -119,7 +119,7 @@ pub fn micros(us: u64) -> String {
     duration(Duration::from_micros(us))
 }
 
-/// A round trip, four digits as ping(8) has them: `0.214 ms`, `21.40 ms`, `214.0 ms`.
+/// A round trip with the four digits that ping(8) prints: `0.214 ms`, `21.40 ms`, `214.0 ms`.
 pub fn round_trip(ms: f64) -> String {
     match ms {
         ms if ms < 9.9995 => format!("{ms:.3} ms"),
@@ -128,8 +128,8 @@ pub fn round_trip(ms: f64) -> String {
     }
 }
 
-/// A share (1 is the whole) in per cent: `30 %`, `0.4 %`, `0.04 %`, `<0.01 %`, `>99.9 %`. Never
-/// `0 %` for something, never `100 %` for less than all. What is not a number is `? %`.
+/// A share (1 is the whole) as a percentage: `30 %`, `0.4 %`, `0.04 %`, `<0.01 %`, `>99.9 %`. Never
+/// `0 %` for more than nothing, never `100 %` for less than all. NaN and infinities are `? %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if !percent.is_finite() {

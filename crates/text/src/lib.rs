@@ -1,14 +1,14 @@
 //! Text for people: figures, their parsing, sanitizing, line wrapping, tables and colours.
 //!
 //! - [`figures`]: numbers with their units, as output shows them: `1,193`, `11 MiB`, `3 min 20 s`
-//! - [`parse`]: the same as options and scenario files write them: `20ms`, `100mbit`, `64KiB`
-//! - [`sanitize`]: strings of strangers made safe for a terminal
+//! - [`parse`]: numbers with their units, as options and scenario files have them: `20ms`, `100mbit`
+//! - [`sanitize`]: untrusted strings made safe for a terminal
 //! - [`wrap`](mod@wrap): lines of a given width, with a hanging indent
 //! - [`table`]: columns that are as wide as their cells
-//! - [`chart`]: bars and sparklines
+//! - [`chart`]: bars, sparklines, plots
 //! - [`paint`](mod@paint): colours and bold
 //!
-//! A leaf: it imports no other crate of the workspace, and does no input or output.
+//! This crate imports no other crate of the workspace, and does no input or output.
 
 pub mod chart;
 pub mod figures;
@@ -21,4 +21,4 @@ pub mod wrap;
 pub use figures::{bit_rate, bytes, count, duration, micros, number, percent, share};
 pub use paint::{Paint, Style, paint};
 pub use table::{Align, Column, Table};
-pub use wrap::{columns, wrap};
+pub use wrap::{columns, wrap, wrap_items};

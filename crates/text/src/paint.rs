@@ -1,7 +1,7 @@
 //! Colours and bold, on a terminal only (SGR sequences of ECMA-48, the 16 colours that every
 //! theme defines).
 
-/// How output is to look.
+/// How output is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Whether to use colours and bold (SGR sequences).
@@ -11,14 +11,14 @@ pub struct Style {
 }
 
 impl Style {
-    /// Fewest columns that anything is laid out for; narrower terminals wrap it themselves.
+    /// Fewest columns that output is laid out for; narrower terminals wrap lines themselves.
     pub const MIN_WIDTH: usize = 40;
-    /// Most columns: lines that are longer are hard to read.
+    /// Most columns: longer lines are hard to read.
     pub const MAX_WIDTH: usize = 200;
-    /// Columns where no terminal says otherwise.
+    /// Columns where the output is not a terminal.
     pub const DEFAULT_WIDTH: usize = 80;
 
-    /// The same, with a width that can be laid out for.
+    /// The same, with a width between [`Style::MIN_WIDTH`] and [`Style::MAX_WIDTH`].
     pub fn within_bounds(self) -> Self {
         Style { width: self.width.clamp(Self::MIN_WIDTH, Self::MAX_WIDTH), ..self }
     }
@@ -38,13 +38,13 @@ pub enum Paint {
     Strong,
     /// Emphasis.
     Emphasis,
-    /// What may be skipped: labels, the cost.
+    /// Text that readers may skip: labels, the cost.
     Faint,
-    /// A command or name to be typed as it is.
+    /// A command or name to be typed verbatim.
     Code,
     /// Something stops or fails.
     Critical,
-    /// Something is slower than it need be.
+    /// Something is slower than necessary.
     Warning,
     /// Worth knowing.
     Info,
@@ -52,7 +52,7 @@ pub enum Paint {
     Good,
 }
 
-/// Ends a paint.
+/// Ends any paint.
 const RESET: &str = "\x1b[0m";
 
 impl Paint {
@@ -81,7 +81,7 @@ impl Paint {
     }
 }
 
-/// The text in this paint, or as it is when the style has no colours.
+/// The text in this paint, or unchanged when the style has no colours.
 pub fn paint(text: &str, paint: Paint, style: Style) -> String {
     if !style.colour || text.is_empty() {
         return text.to_string();
@@ -89,7 +89,7 @@ pub fn paint(text: &str, paint: Paint, style: Style) -> String {
     format!("{}{text}{RESET}", paint.sequence())
 }
 
-/// The sequence of a paint, or of its end, with which a text begins.
+/// The sequence at the beginning of a text that starts or ends a paint.
 pub(crate) fn sequence_at(text: &str) -> Option<&'static str> {
     let all = Paint::ALL.into_iter().map(Paint::sequence).chain([RESET]);
     all.into_iter().find(|sequence| text.starts_with(sequence))

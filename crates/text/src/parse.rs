@@ -1,16 +1,16 @@
 //! Figures as people write them in options and files: `3s`, `100mbit`, `64KiB`, `2%`.
 //!
-//! Errors say what was expected with an example, and are meant to stand behind the value that was
-//! given: clap and the reader of scenarios put it before them.
+//! Errors say what is expected, with an example. The caller (clap, the reader of scenario files) puts
+//! the invalid value before them.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A time with a unit (`500ms`, `3s`, `1h 30m`), or a number of seconds.
+/// A duration with a unit (`500ms`, `3s`, `1h 30m`), or a number of seconds.
 ///
 /// # Errors
 ///
-/// It is neither, or negative, or longer than a [`Duration`] holds.
+/// The text is neither, or negative, or longer than a [`Duration`] can be.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match text.trim().parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
@@ -18,14 +18,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time with a unit: `1.5s`, `250us`, `1h 30m`.
+/// A duration with a unit: `1.5s`, `250us`, `1h 30m`.
 ///
 /// # Errors
 ///
-/// It has no unit, or one that is not known.
+/// The unit is missing or unknown.
 pub fn duration_with_unit(text: &str) -> Result<Duration, String> {
     let text = text.trim();
-    // humantime takes whole numbers only.
+    // humantime accepts whole numbers only.
     if let Some(one) = scaled(text, &DURATION_UNITS) {
         return Duration::try_from_secs_f64(one).map_err(|error| error.to_string());
     }
@@ -35,11 +35,12 @@ pub fn duration_with_unit(text: &str) -> Result<Duration, String> {
 const DURATION_UNITS: [(&str, f64); 6] =
     [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0)];
 
-/// A time as [`duration`] reads it, within bounds that are said as `bounds` has them.
+/// A duration as [`duration`] parses it, which must be in a range; `bounds` describes the range in the
+/// error message.
 ///
 /// # Errors
 ///
-/// As [`duration`], or it is out of bounds.
+/// As [`duration`], or the duration is out of range.
 pub fn duration_within(
     text: &str,
     allowed: RangeInclusive<Duration>,
@@ -58,8 +59,8 @@ pub enum Powers {
     Binary,
 }
 
-/// A size in bytes: `4M`, `4MB` (10^6), `4MiB` (2^20), `1500B`, `1500`; the case of letters does not
-/// matter. `None` when it is none, or above 10^15.
+/// A size in bytes: `4M`, `4MB` (10^6), `4MiB` (2^20), `1500B`, `1500`, in any case. `None` when the
+/// text is no size, or the size is above 10^15.
 pub fn bytes(text: &str, powers: Powers) -> Option<u64> {
     const UNITS: [(&str, f64, f64); 14] = [
         ("", 1.0, 1.0),
@@ -84,8 +85,8 @@ pub fn bytes(text: &str, powers: Powers) -> Option<u64> {
     whole(scaled(text, &units)?)
 }
 
-/// A bit rate in bits a second, powers of 1000: `100mbit`, `2.5Gbit/s`, `64k`. `None` when it is
-/// none, or above 10^15.
+/// A bit rate in bits per second, powers of 1000: `100mbit`, `2.5Gbit/s`, `64k`. `None` when the text
+/// is no rate, or the rate is above 10^15.
 pub fn bit_rate(text: &str) -> Option<u64> {
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
@@ -101,8 +102,8 @@ pub fn share(text: &str) -> Option<f64> {
     scaled(text, &[("", 1.0), ("%", 0.01)]).filter(|share| (0.0..=1.0).contains(share))
 }
 
-/// A number times the factor of the unit behind it; `None` when either is unknown, or the number is
-/// negative or not finite. The case of the unit does not matter.
+/// A number times the factor of the unit after it, in any case. `None` when there is no number or the
+/// unit is unknown, or the number is negative or not finite.
 pub fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();
     let digits = |c: char| c.is_ascii_digit() || c == '.';

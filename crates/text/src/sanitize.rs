@@ -1,22 +1,22 @@
-//! Strings of strangers made safe for a terminal.
+//! Untrusted strings made safe for a terminal.
 //!
 //! Process names, log lines, host names, server banners and paths are written by others. Sent to a
-//! terminal as they are, they could move the cursor, change the window's title, hide a line of the
-//! report or add one. Characters that act are replaced by visible escapes; nothing is translated.
-//! What is longer than anybody reads is cut, and says so.
+//! terminal unchanged, they could move the cursor, change the window's title, hide a line of the
+//! report or add one. Control characters are replaced by visible escapes; all other characters stay.
+//! Very long strings are truncated, with a note of how much is missing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Most characters of one string of a stranger that are shown.
+/// Most characters of one untrusted string that are shown.
 pub const MAX_CHARACTERS: usize = 4_096;
 
-/// A string that stands within a line: line feeds become `\n` in two characters.
+/// An untrusted string inside a line: line feeds become `\n`, two characters.
 pub fn line(text: &str) -> Cow<'_, str> {
     limited(text, false)
 }
 
-/// A string that may have several lines: line feeds stay.
+/// An untrusted string of several lines: line feeds stay.
 pub fn lines(text: &str) -> Cow<'_, str> {
     limited(text, true)
 }
@@ -30,11 +30,11 @@ fn limited(text: &str, keep_line_feeds: bool) -> Cow<'_, str> {
     Cow::Owned(format!("{}… ({more} more characters)", escape(shown, keep_line_feeds)))
 }
 
-/// Output that netwhy laid out itself, whatever its length: line feeds and the colours of
-/// [`crate::paint`](mod@crate::paint) stay, all else that acts is escaped. What was sanitized string
-/// by string passes unchanged; this is the door at which a string that somebody forgot is stopped.
+/// Output that netwhy laid out itself, of any length: line feeds and the colours of
+/// [`crate::paint`](mod@crate::paint) stay, all other control characters are escaped. Strings that
+/// were sanitized one by one pass unchanged; this is the last check, for strings that were not.
 pub fn output(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c| acts(c) && c != '\n') {
+    if !text.contains(|c| acts_on_terminal(c) && c != '\n') {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
@@ -42,29 +42,27 @@ pub fn output(text: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find('\x1b') {
         let (before, from) = rest.split_at(at);
         safe.push_str(&escape(before, true));
-        let colour = crate::paint::sequence_at(from).unwrap_or("");
-        if colour.is_empty() {
-            safe.push_str("\\x1b");
-            rest = &from[1..];
-        } else {
-            safe.push_str(colour);
-            rest = &from[colour.len()..];
-        }
+        let (shown, length) = match crate::paint::sequence_at(from) {
+            Some(colour) => (colour, colour.len()),
+            None => ("\\x1b", '\x1b'.len_utf8()),
+        };
+        safe.push_str(shown);
+        rest = from.get(length..).unwrap_or_default();
     }
     safe.push_str(&escape(rest, true));
     Cow::Owned(safe)
 }
 
-/// JSON with `\u` escapes for what acts on a terminal: the same value to a JSON reader. JSON itself
-/// escapes characters below U+0020 only; C1 controls and bidirectional overrides pass. Outside of
-/// strings a JSON text has none of them, so that replacing them everywhere is safe.
+/// JSON with `\u` escapes for characters that act on a terminal: the same value to a JSON parser.
+/// JSON itself escapes characters below U+0020 only; C1 controls and bidirectional overrides pass.
+/// JSON has none of them outside of strings, so replacing them everywhere is safe.
 pub fn json(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c| acts(c) && c != '\n') {
+    if !text.contains(|c| acts_on_terminal(c) && c != '\n') {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if acts(c) && c != '\n' {
+        if acts_on_terminal(c) && c != '\n' {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 // Writing to a String does not fail.
                 let _ = write!(safe, "\\u{unit:04x}");
@@ -77,7 +75,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
 }
 
 fn escape(text: &str, keep_line_feeds: bool) -> Cow<'_, str> {
-    if !text.contains(|c| acts(c) && !(keep_line_feeds && c == '\n')) {
+    if !text.contains(|c| acts_on_terminal(c) && !(keep_line_feeds && c == '\n')) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
@@ -88,10 +86,10 @@ fn escape(text: &str, keep_line_feeds: bool) -> Cow<'_, str> {
             '\r' => safe.push_str("\\r"),
             '\t' => safe.push(' '),
             // Writing to a String does not fail.
-            c if acts(c) && (c as u32) < 0x100 => {
+            c if acts_on_terminal(c) && (c as u32) < 0x100 => {
                 let _ = write!(safe, "\\x{:02x}", c as u32);
             }
-            c if acts(c) => {
+            c if acts_on_terminal(c) => {
                 let _ = write!(safe, "\\u{{{:x}}}", c as u32);
             }
             c => safe.push(c),
@@ -100,8 +98,8 @@ fn escape(text: &str, keep_line_feeds: bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Whether a terminal does something else with this character than to show it.
-fn acts(c: char) -> bool {
+/// Whether a terminal does anything with this character other than show it.
+fn acts_on_terminal(c: char) -> bool {
     c.is_control() // C0, DEL and C1 (ECMA-48): C1 begins sequences too
         || matches!(c,
             '\u{00ad}'                  // soft hyphen: invisible
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences_are_shown_not_sent() {
+    fn escape_sequences_become_visible() {
         assert_eq!(line("\x1b]0;pwned\x07x"), "\\x1b]0;pwned\\x07x");
         assert_eq!(line("a\u{9b}2Jb\u{7f}"), "a\\x9b2Jb\\x7f");
         assert_eq!(line("abc\u{202e}fdp"), "abc\\u{202e}fdp");
@@ -143,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn line_feeds_stay_where_lines_are_allowed() {
+    fn line_feeds_stay_where_several_lines_are_allowed() {
         assert_eq!((line("a\nb"), lines("a\nb\x08")), ("a\\nb".into(), "a\nb\\x08".into()));
     }
 
     #[test]
-    fn long_strings_are_cut_and_say_so() {
+    fn long_strings_are_truncated_with_a_note() {
         let long = "é".repeat(MAX_CHARACTERS + 5);
         let cut = line(&long);
         assert!(cut.ends_with("é… (5 more characters)"), "{}", &cut[cut.len() - 40..]);
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_acts_in_json_is_escaped_and_reads_the_same() {
+    fn json_is_escaped_and_parses_to_the_same_value() {
         let name = "\u{9b}1m\u{202e}\u{e0041}\u{7f}µ";
         let safe = json(name);
         assert_eq!(safe, "\\u009b1m\\u202e\\udb40\\udc41\\u007fµ");
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_of_the_report_pass_and_no_others() {
+    fn colours_of_the_report_pass_and_no_other_sequences() {
         let style = Style { colour: true, ..Style::default() };
         let title = paint("title", Paint::Critical, style);
         assert_eq!(output(&title), title);
@@ -175,12 +173,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_acts_is_left(text in any::<String>()) {
-            prop_assert!(!line(&text).contains(acts));
-            prop_assert!(!lines(&text).contains(|c| acts(c) && c != '\n'));
+        fn no_control_character_is_left(text in any::<String>()) {
+            prop_assert!(!line(&text).contains(acts_on_terminal));
+            prop_assert!(!lines(&text).contains(|c| acts_on_terminal(c) && c != '\n'));
             let output = output(&text).into_owned();
             let mut rest = output.as_str();
-            while let Some(at) = rest.find(|c| acts(c) && c != '\n') {
+            while let Some(at) = rest.find(|c| acts_on_terminal(c) && c != '\n') {
                 let colour = crate::paint::sequence_at(&rest[at..]);
                 prop_assert!(colour.is_some());
                 rest = &rest[at + colour.map_or(1, str::len)..];

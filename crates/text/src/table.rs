@@ -1,21 +1,21 @@
 //! Tables: columns as wide as their widest cell, cells made safe for a terminal.
 //!
-//! Only the last column may be wider than the line; it is wrapped under itself.
+//! A last column of text that is too wide for the line is wrapped under itself; no other column is.
 
 use crate::sanitize;
 use crate::wrap::{columns, wrap};
 
-/// Columns between two cells.
-const GAP: usize = 2;
-/// Fewest columns that the last column is wrapped into.
-const MIN_LAST: usize = 20;
+/// Spaces between two cells.
+const CELL_SPACING: usize = 2;
+/// Fewest columns of a last column that is wrapped.
+const MIN_LAST_COLUMNS: usize = 20;
 
-/// On which side the cells of a column end.
+/// How the cells of a column are aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Text.
+    /// To the left: text.
     Left,
-    /// Figures.
+    /// To the right: figures.
     Right,
 }
 
@@ -48,7 +48,7 @@ pub struct Table {
 #[derive(Debug, Clone)]
 enum Row {
     Cells(Vec<String>),
-    /// A line under the row before it, indented, as wide as the table may be.
+    /// An indented text below the row before it.
     Note(String),
 }
 
@@ -60,11 +60,20 @@ impl Table {
 
     /// Adds a row. Cells beyond the columns are dropped, missing ones are empty.
     pub fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        let cells = cells.into_iter().map(|cell| sanitize::line(cell.as_ref()).into_owned());
+        self.add(cells.into_iter().map(|cell| sanitize::line(cell.as_ref()).into_owned()));
+    }
+
+    /// Adds a row whose cells may be painted (see [`crate::paint`](mod@crate::paint)); untrusted
+    /// strings in them must be sanitized already.
+    pub fn painted_row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.add(cells.into_iter().map(|cell| sanitize::output(cell.as_ref()).replace('\n', " ")));
+    }
+
+    fn add(&mut self, cells: impl Iterator<Item = String>) {
         self.rows.push(Row::Cells(cells.take(self.columns.len()).collect()));
     }
 
-    /// Adds a line that belongs to the row before it.
+    /// Adds a text that belongs to the row before it.
     pub fn note(&mut self, text: &str) {
         self.rows.push(Row::Note(sanitize::lines(text).into_owned()));
     }
@@ -74,8 +83,8 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Its lines, at most `width` columns wide as far as the first columns allow, each beginning with
-    /// `indent`. The heading comes first, unless all headings are empty.
+    /// Its lines, each beginning with `indent`, at most `width` columns wide if all columns but the
+    /// last fit. The headings come first, unless all are empty.
     pub fn lines(&self, indent: &str, width: usize) -> Vec<String> {
         let widths = self.widths();
         let mut lines = Vec::new();
@@ -96,7 +105,7 @@ impl Table {
         lines
     }
 
-    /// The lines as one text, each with its line feed.
+    /// The lines as one text, a line feed after each.
     pub fn text(&self, indent: &str, width: usize) -> String {
         self.lines(indent, width).into_iter().map(|line| line + "\n").collect()
     }
@@ -129,7 +138,7 @@ impl Table {
             let pad = " ".repeat(wide.saturating_sub(columns(cell)));
             if at == last && column.align == Align::Left {
                 let start = columns(&line);
-                if start + columns(cell) > width && start + MIN_LAST <= width {
+                if start + columns(cell) > width && start + MIN_LAST_COLUMNS <= width {
                     let wrapped = wrap(cell, "", "", width - start);
                     for (number, part) in wrapped.iter().enumerate() {
                         let before = if number == 0 { line.clone() } else { " ".repeat(start) };
@@ -145,7 +154,7 @@ impl Table {
                 Align::Right => line.push_str(&format!("{pad}{cell}")),
             }
             if at < last {
-                line.push_str(&" ".repeat(GAP));
+                line.push_str(&" ".repeat(CELL_SPACING));
             }
         }
         lines.push(line.trim_end().to_string());
@@ -155,6 +164,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Paint, Style, paint};
 
     fn streams() -> Table {
         let mut table = Table::new([
@@ -168,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_their_cells() {
+    fn columns_are_as_wide_as_their_widest_cell() {
         assert_eq!(
             streams().text("", 80),
             "stream    bytes  client > server\n     \
@@ -191,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_strangers_are_safe_and_missing_ones_empty() {
+    fn untrusted_cells_are_safe_and_missing_cells_are_empty() {
         let mut table = Table::new([Column::left(""), Column::right("")]);
         table.row(["a\x1b[2J\nb"]);
         table.row(["漢字", "1", "no such column"]);
@@ -201,5 +211,14 @@ mod tests {
             ["a\\x1b[2J\\nb", "漢字         1", "    of the row", "      above"]
         );
         assert!(!table.is_empty());
+    }
+
+    #[test]
+    fn painted_cells_keep_their_colours_and_are_aligned() {
+        let style = Style { colour: true, ..Style::default() };
+        let mut table = Table::new([Column::left(""), Column::left("")]);
+        table.painted_row([paint("id", Paint::Code, style), "a\x1b[2Jb".to_string()]);
+        table.row(["longer", "text"]);
+        assert_eq!(table.lines("", 80), ["\x1b[36mid\x1b[0m      a\\x1b[2Jb", "longer  text"]);
     }
 }

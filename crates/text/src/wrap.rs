@@ -1,7 +1,7 @@
-//! Lines of at most so many columns, with a hanging indent.
+//! Lines of limited width, with a hanging indent.
 //!
-//! Columns are counted, not bytes or characters. A word that is longer than a line is broken,
-//! except in lines that are to be pasted, which do not come here.
+//! Columns are counted, not bytes or characters. A word that is longer than a line is broken; a command
+//! that users copy must not be, see [`wrap_items`].
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -14,9 +14,9 @@ pub fn columns(text: &str) -> usize {
 fn without_paint(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('\x1b') {
-        plain.push_str(&rest[..at]);
-        rest = rest[at..].find('m').map_or("", |end| &rest[at + end + 1..]);
+    while let Some((before, sequence)) = rest.split_once('\x1b') {
+        plain.push_str(before);
+        rest = sequence.split_once('m').map_or("", |(_, after)| after);
     }
     plain.push_str(rest);
     plain
@@ -24,63 +24,94 @@ fn without_paint(text: &str) -> String {
 
 /// Breaks a text into lines of at most `width` columns. The first line begins with `first`, the
 /// others with `hang`; a line feed in the text ends a line. Runs of spaces inside a line stay,
-/// as texts may be aligned with them; what a line of the text begins with is kept as an indent
-/// of its continuation.
+/// because texts may be aligned with them; the spaces at the beginning of a line of the text indent
+/// its continuation too.
 pub fn wrap(text: &str, first: &str, hang: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    for (at, part) in text.split('\n').enumerate() {
-        let body = part.trim_start_matches(' ');
-        let indent = &part[..part.len() - body.len()];
-        let start = if at == 0 { first } else { hang };
-        one(body, &format!("{start}{indent}"), &format!("{hang}{indent}"), width, &mut lines);
+    for (number, line) in text.split('\n').enumerate() {
+        let body = line.trim_start_matches(' ');
+        let indent = line.strip_suffix(body).unwrap_or_default();
+        let first = if number == 0 { first } else { hang };
+        wrap_line(body, &format!("{first}{indent}"), &format!("{hang}{indent}"), width, &mut lines);
     }
     lines
 }
 
-fn one(text: &str, first: &str, hang: &str, width: usize, lines: &mut Vec<String>) {
+/// A list of items in lines of at most `width` columns, with a separator (`" · "`, `", "`) between
+/// them. Lines break between items only: a command among them can be copied, and may make a line
+/// longer than `width`.
+pub fn wrap_items<S: AsRef<str>>(
+    items: &[S],
+    separator: &str,
+    first: &str,
+    hang: &str,
+    width: usize,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = first.to_string();
+    for (number, item) in items.iter().enumerate() {
+        let item = item.as_ref();
+        let is_last = number + 1 == items.len();
+        let tail = if is_last { "" } else { separator.trim_end() };
+        if number > 0 {
+            let space = separator.len() - separator.trim_end().len();
+            if columns(&line) + space + columns(item) + columns(tail) > width {
+                lines.push(std::mem::replace(&mut line, hang.to_string()).trim_end().to_string());
+            } else {
+                line.push_str(&" ".repeat(space));
+            }
+        }
+        line.push_str(item);
+        line.push_str(tail);
+    }
+    lines.push(line.trim_end().to_string());
+    lines
+}
+
+fn wrap_line(text: &str, first: &str, hang: &str, width: usize, lines: &mut Vec<String>) {
     let mut line = first.to_string();
     let mut used = columns(first);
-    let mut empty = true;
+    let mut is_empty = true;
     let mut break_line = |line: &mut String, used: &mut usize| {
         lines.push(std::mem::replace(line, hang.to_string()).trim_end().to_string());
         *used = columns(hang);
     };
     for word in words(text) {
-        let wide = columns(&word.text);
-        if !empty && used + word.spaces + wide > width {
+        let word_columns = columns(&word.text);
+        if !is_empty && used + word.spaces + word_columns > width {
             break_line(&mut line, &mut used);
-            empty = true;
+            is_empty = true;
         }
-        if !empty {
+        if !is_empty {
             line.push_str(&" ".repeat(word.spaces));
             used += word.spaces;
         }
-        if used + wide <= width {
+        if used + word_columns <= width {
             line.push_str(&word.text);
-            used += wide;
-            empty = false;
+            used += word_columns;
+            is_empty = false;
             continue;
         }
         for c in without_paint(&word.text).chars() {
-            let wide = c.width().unwrap_or(0);
-            if used + wide > width && !empty {
+            let character_columns = c.width().unwrap_or(0);
+            if used + character_columns > width && !is_empty {
                 break_line(&mut line, &mut used);
             }
             line.push(c);
-            used += wide;
-            empty = false;
+            used += character_columns;
+            is_empty = false;
         }
     }
     lines.push(line.trim_end().to_string());
 }
 
-/// A word and the spaces before it.
+/// A word and the number of spaces before it.
 struct Word {
     spaces: usize,
     text: String,
 }
 
-/// The words of a text; a figure and its unit, and a word and the dot after it, are one.
+/// The words of a text. A number and its unit are one word, and so are a word and the `·` after it.
 fn words(text: &str) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::new();
     let mut spaces = 0;
@@ -112,10 +143,10 @@ fn stays_with(before: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{columns, wrap};
+    use super::{columns, wrap, wrap_items};
 
     #[test]
-    fn hangs_under_the_first_line() {
+    fn later_lines_hang_under_the_first() {
         let text = "one two three four five six";
         assert_eq!(
             wrap(text, "a  ", "   ", 12),
@@ -124,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_alignment_and_line_feeds() {
+    fn alignment_and_line_feeds_are_kept() {
         assert_eq!(
             wrap("limit\n  backlog 10   <- rules here\n\nend", "> ", "  ", 17),
             ["> limit", "    backlog 10", "    <- rules here", "", "  end"]
@@ -132,28 +163,43 @@ mod tests {
     }
 
     #[test]
-    fn figures_keep_their_units() {
+    fn numbers_stay_with_their_units() {
         assert_eq!(wrap("dropped (30 %), 10.0 s", "", "", 12), ["dropped", "(30 %),", "10.0 s"]);
         assert_eq!(wrap("cause · subject", "", "", 9), ["cause ·", "subject"]);
     }
 
     #[test]
-    fn breaks_what_is_longer_than_a_line() {
+    fn a_word_longer_than_a_line_is_broken() {
         assert_eq!(wrap("abcdefghij kl", "- ", "  ", 6), ["- abcd", "  efgh", "  ij", "  kl"]);
-        // Two columns each: a line of 7 holds three.
+        // Each has two columns: three fit into seven.
         assert_eq!(wrap("漢字漢字", "", "", 7), ["漢字漢", "字"]);
-        // A width that holds nothing still ends.
+        // A width in which no character fits: the loop still ends.
         assert_eq!(wrap("漢字", "", "", 1), ["漢", "字"]);
     }
 
     #[test]
-    fn paint_takes_no_columns() {
+    fn sgr_sequences_take_no_columns() {
         assert_eq!(columns("\x1b[1;31mred\x1b[0m"), 3);
         assert_eq!(wrap("\x1b[1mbold\x1b[0m word", "", "", 9), ["\x1b[1mbold\x1b[0m word"]);
     }
 
     #[test]
-    fn nothing_is_one_empty_line() {
+    fn an_empty_text_is_one_line() {
         assert_eq!(wrap("", "a ", "  ", 20), ["a"]);
+    }
+
+    #[test]
+    fn items_of_a_list_are_never_broken() {
+        let commands = ["netwhy explain a", "netwhy explain b", "--json"];
+        assert_eq!(
+            wrap_items(&commands, " · ", "More: ", "  ", 26),
+            ["More: netwhy explain a ·", "  netwhy explain b ·", "  --json"]
+        );
+        assert_eq!(
+            wrap_items(&commands, " · ", "More: ", "  ", 80),
+            ["More: netwhy explain a · netwhy explain b · --json"]
+        );
+        assert_eq!(wrap_items(&commands, ", ", "", "  ", 4)[0], "netwhy explain a,");
+        assert_eq!(wrap_items(&[""; 0], ", ", "None", "", 10), ["None"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Bars and sparklines out of block elements (Unicode U+2581 to U+2588, U+2589 to U+258F).
+//! Bars and sparklines out of block elements (Unicode U+2581 to U+258F).
 
 /// A bar of up to `columns` columns for a share of 0 to 1, exact to an eighth of a column.
 pub fn bar(share: f64, columns: usize) -> String {
@@ -9,7 +9,7 @@ pub fn bar(share: f64, columns: usize) -> String {
     format!("{}{part}", "█".repeat(eighths / 8))
 }
 
-/// One column for each value, as high as it is beside the largest.
+/// One column for each value, its height relative to the largest.
 pub fn sparkline(values: &[f64]) -> String {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let largest = values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
