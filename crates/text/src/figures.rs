@@ -119,6 +119,23 @@ pub fn micros(us: u64) -> String {
     duration(Duration::from_micros(us))
 }
 
+/// A time in microseconds with the digits that comparing two clocks needs: `0 µs`, `1.2 ms`, `80.0 ms`,
+/// `3.602 s`, `-40 µs`. NaN and infinities are `? µs`.
+pub fn precise_micros(us: f64) -> String {
+    if !us.is_finite() {
+        return "? µs".to_string();
+    }
+    let sign = if us < 0.0 { "-" } else { "" };
+    let text = match us.abs() {
+        us if us >= 1e8 => format!("{} s", number((us / 1e6).round() as u64)),
+        us if us >= 1e6 => format!("{:.3} s", us / 1e6),
+        us if us >= 1e5 => format!("{:.0} ms", us / 1e3),
+        us if us >= 1e3 => format!("{:.1} ms", us / 1e3),
+        us => format!("{us:.0} µs"),
+    };
+    format!("{sign}{text}")
+}
+
 /// A round trip with the four digits that ping(8) prints: `0.214 ms`, `21.40 ms`, `214.0 ms`.
 pub fn round_trip(ms: f64) -> String {
     match ms {
@@ -207,6 +224,13 @@ mod tests {
             "3 min 20 s, 59 min 59 s, 1 h, 2 h 5 min, 1 d, 3 d 4 h, 213503982334601 d 7 h"
         );
         assert_eq!([0.2138, 21.4, 214.0].map(round_trip), ["0.214 ms", "21.40 ms", "214.0 ms"]);
+        let shown =
+            [0.4, 999.0, 1_250.0, 80_000.0, 250_000.0, 3_602_000.0, 3.6e12, -40.0, f64::NAN]
+                .map(precise_micros);
+        assert_eq!(
+            shown.join(", "),
+            "0 µs, 999 µs, 1.2 ms, 80.0 ms, 250 ms, 3.602 s, 3,600,000 s, -40 µs, ? µs"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tables: columns as wide as their widest cell, cells made safe for a terminal.
 //!
-//! A last column of text that is too wide for the line is wrapped under itself; no other column is.
+//! A last column of text that is too wide for the line is wrapped under itself. In a line that is too
+//! narrow for the other columns, the cells of a row follow each other, each after its heading.
 
 use crate::sanitize;
 use crate::wrap::{columns, wrap};
@@ -83,19 +84,23 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Its lines, each beginning with `indent`, at most `width` columns wide if all columns but the
-    /// last fit. The headings come first, unless all are empty.
+    /// Its lines of at most `width` columns, each beginning with `indent`. The headings come first,
+    /// unless all are empty.
     pub fn lines(&self, indent: &str, width: usize) -> Vec<String> {
         let widths = self.widths();
+        let side_by_side = self.fits(&widths, width.saturating_sub(columns(indent)));
         let mut lines = Vec::new();
-        if self.columns.iter().any(|column| !column.heading.is_empty()) {
+        if self.has_headings() && side_by_side {
             let headings: Vec<String> =
                 self.columns.iter().map(|column| column.heading.clone()).collect();
             self.put(&headings, &widths, indent, width, &mut lines);
         }
         for row in &self.rows {
             match row {
-                Row::Cells(cells) => self.put(cells, &widths, indent, width, &mut lines),
+                Row::Cells(cells) if side_by_side => {
+                    self.put(cells, &widths, indent, width, &mut lines);
+                }
+                Row::Cells(cells) => self.put_below(cells, indent, width, &mut lines),
                 Row::Note(text) => {
                     let indent = format!("{indent}    ");
                     lines.extend(wrap(text, &indent, &format!("{indent}  "), width));
@@ -103,6 +108,43 @@ impl Table {
             }
         }
         lines
+    }
+
+    fn has_headings(&self) -> bool {
+        self.columns.iter().any(|column| !column.heading.is_empty())
+    }
+
+    /// Whether the columns fit into so many columns of a terminal side by side.
+    fn fits(&self, widths: &[usize], width: usize) -> bool {
+        let Some(((last, wide), before)) =
+            self.columns.last().zip(widths.last()).zip(widths.split_last().map(|(_, rest)| rest))
+        else {
+            return true;
+        };
+        let last = match last.align {
+            Align::Left => (*wide).min(MIN_LAST_COLUMNS),
+            Align::Right => *wide,
+        };
+        before.iter().map(|wide| wide + CELL_SPACING).sum::<usize>() + last <= width
+    }
+
+    /// A row where the columns do not fit side by side: its cells in one text, each after its heading;
+    /// in a table without headings below each other.
+    fn put_below(&self, cells: &[String], indent: &str, width: usize, lines: &mut Vec<String>) {
+        let hang = format!("{indent}  ");
+        if self.has_headings() {
+            let filled = self.columns.iter().zip(cells).filter(|(_, cell)| !cell.is_empty());
+            let named = filled.map(|(column, cell)| match column.heading.as_str() {
+                "" => cell.clone(),
+                heading => format!("{heading} {cell}"),
+            });
+            lines.extend(wrap(&named.collect::<Vec<_>>().join(", "), indent, &hang, width));
+            return;
+        }
+        for (number, cell) in cells.iter().enumerate() {
+            let indent = if number == 0 { indent } else { hang.as_str() };
+            lines.extend(wrap(cell, indent, indent, width));
+        }
     }
 
     /// The lines as one text, a line feed after each.
@@ -138,7 +180,7 @@ impl Table {
             let pad = " ".repeat(wide.saturating_sub(columns(cell)));
             if at == last && column.align == Align::Left {
                 let start = columns(&line);
-                if start + columns(cell) > width && start + MIN_LAST_COLUMNS <= width {
+                if start + columns(cell) > width {
                     let wrapped = wrap(cell, "", "", width - start);
                     for (number, part) in wrapped.iter().enumerate() {
                         let before = if number == 0 { line.clone() } else { " ".repeat(start) };
@@ -220,5 +262,27 @@ mod tests {
         table.painted_row([paint("id", Paint::Code, style), "a\x1b[2Jb".to_string()]);
         table.row(["longer", "text"]);
         assert_eq!(table.lines("", 80), ["\x1b[36mid\x1b[0m      a\\x1b[2Jb", "longer  text"]);
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_follow_each_other() {
+        assert_eq!(
+            streams().lines("  ", 30),
+            [
+                "  stream 7, bytes 1,448 B,",
+                "    client > server",
+                "    198.18.0.1:40000 >",
+                "    198.18.0.2:80",
+                "  stream 1,024, bytes 11 MiB,",
+                "    client > server a",
+            ]
+        );
+        let mut plain = Table::new([Column::left(""), Column::left("")]);
+        plain.row(["a cell that is rather wide", "another one below it"]);
+        assert_eq!(plain.lines("", 30), ["a cell that is rather wide", "  another one below it"]);
+        let mut figures = Table::new([Column::left(""), Column::right("there")]);
+        figures.row(["minimum delay", "1.0 ms"]);
+        assert_eq!(figures.lines("", 20), ["minimum delay, there", "  1.0 ms"]);
+        assert_eq!(Table::new([]).lines("", 20), [""; 0]);
     }
 }
