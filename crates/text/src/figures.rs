@@ -125,7 +125,7 @@ pub fn precise_micros(us: f64) -> String {
     if !us.is_finite() {
         return "? µs".to_string();
     }
-    let sign = if us < 0.0 { "-" } else { "" };
+    let sign = if us <= -0.5 { "-" } else { "" };
     let text = match us.abs() {
         us if us >= 1e8 => format!("{} s", number((us / 1e6).round() as u64)),
         us if us >= 1e6 => format!("{:.3} s", us / 1e6),
@@ -225,11 +225,11 @@ mod tests {
         );
         assert_eq!([0.2138, 21.4, 214.0].map(round_trip), ["0.214 ms", "21.40 ms", "214.0 ms"]);
         let shown =
-            [0.4, 999.0, 1_250.0, 80_000.0, 250_000.0, 3_602_000.0, 3.6e12, -40.0, f64::NAN]
+            [0.4, 999.0, 1_250.0, 80_000.0, 250_000.0, 3_602_000.0, 3.6e12, -40.0, -0.3, f64::NAN]
                 .map(precise_micros);
         assert_eq!(
             shown.join(", "),
-            "0 µs, 999 µs, 1.2 ms, 80.0 ms, 250 ms, 3.602 s, 3,600,000 s, -40 µs, ? µs"
+            "0 µs, 999 µs, 1.2 ms, 80.0 ms, 250 ms, 3.602 s, 3,600,000 s, -40 µs, 0 µs, ? µs"
         );
     }
 
