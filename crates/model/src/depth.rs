@@ -128,11 +128,11 @@ impl EventKind {
     /// The word in the output.
     pub fn name(self) -> &'static str {
         match self {
-            EventKind::SynRetransmission => "syn-repeated",
-            EventKind::FastRetransmission => "repeated-fast",
-            EventKind::RtoRetransmission => "repeated-timeout",
-            EventKind::RetransmissionOriginalNotCaptured => "repeated-unseen",
-            EventKind::RetransmissionKindUnknown => "repeated-other",
+            EventKind::SynRetransmission => "syn-retransmission",
+            EventKind::FastRetransmission => "fast-retransmission",
+            EventKind::RtoRetransmission => "rto-retransmission",
+            EventKind::RetransmissionOriginalNotCaptured => "retransmission-original-not-captured",
+            EventKind::RetransmissionKindUnknown => "retransmission-kind-unknown",
             EventKind::Reordered => "reordered",
             EventKind::ZeroWindow => "zero-window",
             EventKind::WindowProbe => "window-probe",

@@ -1,96 +1,101 @@
-//! The report of a capture: findings first, then where the time went, then the streams that lost
-//! most of it.
+//! The report of a capture: findings first, then where the time went, then the streams that lost most
+//! of it.
 
-use model::{CapturedStream, Packets, Report, Service, TimeCategory};
-use std::collections::BTreeSet;
+use model::{CapturedDirection, CapturedStream, Packets, Report, Service, TimeCategory};
+use text::sanitize;
+use text::{Column, Paint, Style, Table, bytes, count, micros, number, paint, percent, wrap};
 
 use crate::findings;
-use text::Style;
-use text::chart::bar;
-use text::sanitize;
-use text::wrap;
-use text::{Paint, paint};
-use text::{bytes, micros, number, percent};
+use crate::footer::{Footer, more_streams};
+use crate::time_breakdown::time_breakdown;
 
-/// Services of which the budget is shown.
-const SERVICES: usize = 3;
-/// Streams that are shown when the user does not say how many.
-const STREAMS: usize = 5;
-/// Columns of the longest bar.
-const BAR: usize = 34;
+/// Most services whose time breakdown is shown.
+const MAX_SERVICES_SHOWN: usize = 3;
+/// Streams shown when the user does not choose how many.
+const DEFAULT_STREAMS_SHOWN: usize = 5;
+/// Most files that are named.
+const MAX_FILES_NAMED: usize = 3;
+/// A capture point is at an end of the path if the round trip to that end has a smaller share than this
+/// of the whole round trip.
+const MAX_SHARE_AT_AN_END: f64 = 0.1;
+/// The capture point is known if at least so many of the streams agree.
+const MIN_AGREEING_PERCENT: usize = 80;
 
-/// The report of a capture as text, each line at most [`Style::width`] columns wide but for commands
-/// to be pasted. `top` is how many streams are shown.
+/// The report of a capture as text: each line at most [`Style::width`] columns wide, except for
+/// commands, which are never broken. `top` is the number of streams shown.
 pub fn capture(report: &Report, top: Option<usize>, style: Style) -> String {
+    let style = style.within_bounds();
     let mut lines = Vec::new();
     let empty = Packets::default();
     let packets = report.packets.as_ref().unwrap_or(&empty);
-    lines.extend(wrap(&head(packets, report.window.interrupted), "", "  ", style.width));
+    lines.extend(wrap(&summary(packets, report.window.interrupted), "", "  ", style.width));
     lines.push(String::new());
     if report.findings.is_empty() {
         let line = if packets.streams == 0 {
-            "No TCP stream is in it: nothing to diagnose."
+            "No TCP stream in this capture: nothing to diagnose."
         } else if packets.selected == Some(0) {
             "The filter selects no stream: nothing to diagnose."
         } else {
-            "Nothing slows these streams down, as far as packets show it."
+            "Nothing slows these streams down, as far as packets can show."
         };
-        lines.push(paint(line, Paint::Good, style));
+        lines.extend(wrap(line, "", "", style.width).iter().map(|l| paint(l, Paint::Good, style)));
         lines.push(String::new());
     }
     for (at, finding) in report.findings.iter().enumerate() {
         findings::lines(finding, at + 1, style, &mut lines);
     }
-    for service in packets.services.iter().take(SERVICES) {
+    for service in packets.services.iter().take(MAX_SERVICES_SHOWN) {
         self::service(service, style, &mut lines);
     }
-    streams(packets, top.unwrap_or(STREAMS), style, &mut lines);
-    footer(report, style, &mut lines);
-    let mut text = lines.join("\n");
-    text.push('\n');
-    text
+    streams(packets, top.unwrap_or(DEFAULT_STREAMS_SHOWN), style, &mut lines);
+    let mut footer = Footer::new(style, &mut lines);
+    footer.ruled_out(report);
+    footer.not_observed(report);
+    let is_file = packets.interfaces().is_empty() && report.packets.is_some();
+    footer.more(report, if is_file { &["--stream N", "--json"] } else { &["--json"] });
+    lines.join("\n") + "\n"
 }
 
-fn head(packets: &Packets, interrupted: bool) -> String {
-    let from = packets.sources.iter().map(|name| sanitize::line(name));
-    let from = match packets.sources.len() {
-        0..=3 => from.collect::<Vec<_>>().join(", "),
-        files => format!("{} files", number(files as u64)),
+/// What was captured, where, and what of it is diagnosed.
+fn summary(packets: &Packets, interrupted: bool) -> String {
+    let source = match packets.sources.len() {
+        0..=MAX_FILES_NAMED => {
+            packets.sources.iter().map(|name| sanitize::line(name)).collect::<Vec<_>>().join(", ")
+        }
+        files => count(files as u64, "file"),
     };
-    let turns: u64 = packets.services.iter().map(|service| service.exchanges).sum();
-    let of = packets.selected.map_or(String::new(), |selected| format!("{} of ", number(selected)));
+    let exchanges: u64 = packets.services.iter().map(|service| service.exchanges).sum();
+    let selected = packets.selected.map_or(String::new(), |n| format!("{} of ", number(n)));
     let mut text = format!(
-        "{from}: {} packets in {}, {} turn{} on {of}{} TCP stream{}",
-        number(packets.packets),
+        "{source}: {} in {}, {} on {selected}{}",
+        count(packets.packets, "packet"),
         micros(packets.span_us),
-        number(turns),
-        plural(turns),
-        number(packets.streams),
-        plural(packets.streams),
+        count(exchanges, "exchange"),
+        count(packets.streams, "TCP stream"),
     );
     if let Some(filter) = &packets.filter {
         text.push_str(&format!(" ({})", sanitize::line(filter)));
     }
-    if let Some(place) = place(packets) {
-        text.push_str(&format!(", {place}"));
+    if let Some(place) = capture_point(packets) {
+        text.push_str(&format!(", captured {place}"));
     }
     if packets.duplicate_packets > 0 {
         let share = packets.duplicate_packets as f64 / packets.segments.max(1) as f64;
         text.push_str(&format!(
-            "; {} packets were captured twice ({}) and count once",
-            number(packets.duplicate_packets),
+            "; {} of the capture ignored ({})",
+            count(packets.duplicate_packets, "duplicate packet"),
             percent(share)
         ));
     }
     if interrupted {
-        text.push_str("; interrupted: what was read so far");
+        text.push_str("; interrupted: only what was read until then");
     }
     text
 }
 
-/// Where most of the streams were captured.
-fn place(packets: &Packets) -> Option<&'static str> {
-    let shares: Vec<f64> = packets
+/// Where most of the streams were captured, by the round trips to both ends.
+fn capture_point(packets: &Packets) -> Option<&'static str> {
+    let client_shares: Vec<f64> = packets
         .worst
         .iter()
         .filter_map(|stream| {
@@ -98,142 +103,76 @@ fn place(packets: &Packets) -> Option<&'static str> {
             (client + server > 0).then(|| client as f64 / (client + server) as f64)
         })
         .collect();
-    let most = |of: fn(f64) -> bool| {
-        let hits = shares.iter().filter(|share| of(**share)).count();
-        hits * 10 >= shares.len() * 8
+    let most = |is_there: fn(f64) -> bool| {
+        let there = client_shares.iter().filter(|share| is_there(**share)).count();
+        there * 100 >= client_shares.len() * MIN_AGREEING_PERCENT
     };
-    if shares.is_empty() {
+    if client_shares.is_empty() {
         None
-    } else if most(|share| share < 0.1) {
-        Some("seen at the client")
-    } else if most(|share| share > 0.9) {
-        Some("seen at the server")
+    } else if most(|share| share < MAX_SHARE_AT_AN_END) {
+        Some("at the client")
+    } else if most(|share| share > 1.0 - MAX_SHARE_AT_AN_END) {
+        Some("at the server")
     } else {
-        Some("seen on the way")
+        Some("between client and server")
     }
 }
 
 fn service(service: &Service, style: Style, lines: &mut Vec<String>) {
-    let parts: Vec<(TimeCategory, u64)> = TimeCategory::ALL
+    let times: Vec<(TimeCategory, u64)> = TimeCategory::ALL
         .into_iter()
-        .filter(|part| *part != TimeCategory::ClientIdle)
-        .map(|part| (part, service.time_us(part)))
+        .filter(|category| *category != TimeCategory::ClientIdle)
+        .map(|category| (category, service.time_us(category)))
         .collect();
-    let mut text = format!(
-        "where the time went at {} ({} stream{}",
-        service.server,
-        number(service.streams),
-        plural(service.streams)
-    );
-    if let (Some(middle), Some(late)) = (service.exchange_p50_us, service.exchange_p99_us) {
+    let mut text =
+        format!("where the time went at {} ({}", service.server, count(service.streams, "stream"));
+    if let (Some(p50), Some(p99)) = (service.exchange_p50_us, service.exchange_p99_us) {
         text.push_str(&format!(
-            ", {} turn{}, p50 {}, p99 {}",
-            number(service.exchanges),
-            plural(service.exchanges),
-            micros(middle),
-            micros(late)
+            "; {}, p50 {}, p99 {}",
+            count(service.exchanges, "exchange"),
+            micros(p50),
+            micros(p99)
         ));
     }
     text.push(')');
     lines.extend(wrap(&text, "", "  ", style.width));
-    lines.extend(budget(&parts, style.width).lines().map(str::to_string));
+    lines.extend(time_breakdown(&times, style));
     lines.push(String::new());
-}
-
-/// Parts of a time as bars, the longest first; parts under half a percent are put together.
-pub fn budget(parts: &[(TimeCategory, u64)], width: usize) -> String {
-    let all: u64 = parts.iter().map(|(_, us)| us).sum();
-    let mut sorted: Vec<(TimeCategory, u64)> =
-        parts.iter().copied().filter(|(_, us)| *us > 0).collect();
-    sorted.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
-    let longest = sorted.first().map_or(1, |(_, us)| *us).max(1);
-    let mut out = String::new();
-    let mut rest = 0;
-    for (part, us) in sorted {
-        let share = us as f64 / all.max(1) as f64;
-        if share < 0.005 {
-            rest += us;
-            continue;
-        }
-        let words = format!("{} {}, {}", percent(share), part.words(), micros(us));
-        // A bar is cut rather than its words.
-        let room = width.saturating_sub(3 + words.chars().count());
-        let least = 1.0 / (8 * BAR) as f64;
-        let bar = bar((us as f64 / longest as f64).max(least), BAR.min(room));
-        out.push_str(&format!("  {bar} {words}\n"));
-    }
-    if rest > 0 {
-        out.push_str(&format!("  all else {}\n", micros(rest)));
-    }
-    out
 }
 
 fn streams(packets: &Packets, top: usize, style: Style, lines: &mut Vec<String>) {
-    let shown = top.min(packets.worst.len());
-    if shown == 0 {
+    let shown = packets.worst.iter().take(top);
+    if shown.len() == 0 {
         return;
     }
-    lines.push(format!(
-        "{:>6} {:>9} {:>8} {:>8} {:>6}  ends",
-        "stream", "bytes", "time", "lost", "again"
-    ));
-    for stream in &packets.worst[..shown] {
-        let line = row(stream);
-        lines.extend(wrap(&line, "", &" ".repeat(43), style.width.max(60)));
-    }
     let streams = packets.selected.unwrap_or(packets.streams);
-    let more = streams.saturating_sub(shown as u64);
-    if more > 0 {
-        lines.push(format!("{} more: --top {}", number(more), number(streams)));
+    let more = more_streams(streams, shown.len(), packets.worst.len());
+    let mut table = Table::new([
+        Column::right("stream"),
+        Column::right("bytes"),
+        Column::right("duration"),
+        Column::right("time lost"),
+        Column::right("retrans."),
+        Column::left("client > server"),
+    ]);
+    for stream in shown {
+        table.row(stream_row(stream));
     }
+    lines.extend(table.lines("", style.width));
+    lines.extend(more);
     lines.push(String::new());
 }
 
-fn row(stream: &CapturedStream) -> String {
-    let sum = |of: fn(&model::CapturedDirection) -> u64| -> u64 {
-        stream.directions().iter().map(|direction| of(direction)).sum()
+fn stream_row(stream: &CapturedStream) -> [String; 6] {
+    let sum = |value: fn(&CapturedDirection) -> u64| -> u64 {
+        stream.directions().into_iter().map(value).sum()
     };
-    // Blanks that line columns up are not those where a line may break.
-    let columns = format!(
-        "{:>6} {:>9} {:>8} {:>8} {:>6} ",
-        number(stream.number),
+    [
+        stream.number.to_string(),
         bytes(sum(|direction| direction.new_bytes)),
         micros(stream.span_us),
         micros(stream.lost_us()),
         number(sum(|direction| direction.retransmitted())),
-    );
-    format!("{columns} {} > {}", stream.client, stream.server)
-}
-
-pub(crate) fn footer(report: &Report, style: Style, lines: &mut Vec<String>) {
-    let mut add = |head: &str, text: String| {
-        let text = format!("{}: {text}", paint(head, Paint::Strong, style));
-        lines.extend(wrap(&text, "", "  ", style.width));
-    };
-    if !report.ruled_out.is_empty() {
-        let causes: Vec<_> = report
-            .ruled_out
-            .iter()
-            .map(|ruled| sanitize::line(&ruled.because).into_owned())
-            .collect();
-        add("Ruled out", format!("{}.", causes.join(", ")));
-    }
-    crate::terminal::gaps(&report.missing_evidence)
-        .into_iter()
-        .for_each(|text| add("Not seen", text));
-    let mut more: BTreeSet<_> = report
-        .findings
-        .iter()
-        .map(|finding| format!("netwhy explain {}", sanitize::line(&finding.cause)))
-        .take(3)
-        .collect();
-    if report.packets.as_ref().is_some_and(|packets| packets.interfaces().is_empty()) {
-        more.insert("--stream N".to_string());
-    }
-    more.insert("--json".to_string());
-    add("More", more.into_iter().collect::<Vec<_>>().join(" · "));
-}
-
-fn plural(count: u64) -> &'static str {
-    if count == 1 { "" } else { "s" }
+        format!("{} > {}", stream.client, stream.server),
+    ]
 }

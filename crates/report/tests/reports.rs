@@ -5,23 +5,23 @@ mod samples;
 use ::text::Style;
 use model::{Report, Source};
 use report::{json, text};
-use samples::{gap, healthy, proof, trouble, undecided};
+use samples::{healthy, missing, proof, trouble, undecided};
 
 const PLAIN: Style = Style { colour: false, width: 80 };
 
 #[test]
-fn a_host_in_trouble() {
+fn a_host_with_two_findings() {
     insta::assert_snapshot!(text(&trouble(), PLAIN));
 }
 
 #[test]
-fn a_host_in_trouble_in_colour() {
+fn a_host_with_two_findings_in_colour() {
     let coloured = text(&trouble(), Style { colour: true, width: 80 });
     insta::assert_snapshot!(coloured.replace('\x1b', "␛"));
 }
 
 #[test]
-fn colour_changes_no_word_and_no_line() {
+fn colours_change_no_word_and_no_line_break() {
     let mut coloured = text(&trouble(), Style { colour: true, width: 80 });
     while let Some(at) = coloured.find('\x1b') {
         let length = coloured[at..].find('m').unwrap();
@@ -35,14 +35,14 @@ fn a_healthy_host() {
     insta::assert_snapshot!(text(&healthy(), PLAIN));
 }
 
-/// What could not be seen takes the all-clear back.
+/// Missing evidence takes the all-clear back.
 #[test]
-fn a_healthy_host_half_seen() {
+fn a_healthy_host_with_missing_evidence() {
     let mut report = healthy();
     report.host.root = false;
     report.missing_evidence = vec![
-        gap(Source::Processes, "files of 212 processes", "/proc/1/fd: permission denied"),
-        gap(Source::Conntrack, "the table", "netlink: operation not permitted"),
+        missing(Source::Processes, "files of 212 processes", "/proc/1/fd: permission denied"),
+        missing(Source::Conntrack, "the table", "netlink: operation not permitted"),
     ];
     report.undecided = vec![undecided("fd-exhausted", "files of 212 processes", None)];
     report.ruled_out.truncate(1);
@@ -64,7 +64,7 @@ fn an_interrupted_window_with_a_focus() {
     insta::assert_snapshot!(text(&report, PLAIN));
 }
 
-/// Whether the all-clear is given, for one change to a report that gives it.
+/// Whether a healthy report still gives the all-clear after this change.
 fn all_clear(change: impl Fn(&mut Report)) -> bool {
     let mut report = healthy();
     change(&mut report);
@@ -72,25 +72,29 @@ fn all_clear(change: impl Fn(&mut Report)) -> bool {
 }
 
 #[test]
-fn the_all_clear_needs_sight_of_the_whole_host() {
+fn the_all_clear_needs_evidence_of_the_whole_host() {
     assert!(all_clear(|_| {}));
-    assert!(!all_clear(|r| r.missing_evidence.push(gap(Source::Listeners, "listeners", "why"))));
-    assert!(!all_clear(|r| r.missing_evidence.push(gap(Source::Counters, "counters", "why"))));
+    assert!(!all_clear(|r| r.missing_evidence.push(missing(
+        Source::Listeners,
+        "listeners",
+        "why"
+    ))));
+    assert!(!all_clear(|r| r.missing_evidence.push(missing(Source::Counters, "counters", "why"))));
     assert!(!all_clear(|r| r.undecided.push(undecided("x", "y", None))));
     assert!(!all_clear(|r| r.focus.ports.push(80)));
-    assert!(all_clear(|r| r.missing_evidence.push(gap(Source::Softnet, "softnet", "why"))));
+    assert!(all_clear(|r| r.missing_evidence.push(missing(Source::Softnet, "softnet", "why"))));
 }
 
-/// Text from the machine must not reach a terminal as it is.
+/// Untrusted text must not reach a terminal unchanged.
 #[test]
-fn hostile_strings_are_shown_not_sent() {
+fn hostile_strings_are_escaped() {
     const EVIL: &str = "a\x1b]0;x\x07\u{9b}2J\r\u{202e}b\tc\u{0}";
     let mut report = trouble();
     report.host.name = EVIL.into();
     report.host.kernel = EVIL.into();
     report.host.netns = Some(EVIL.into());
     report.activity = vec![EVIL.into()];
-    report.missing_evidence = vec![gap(Source::Logs, EVIL, EVIL)];
+    report.missing_evidence = vec![missing(Source::Logs, EVIL, EVIL)];
     report.missing_evidence[0].how_to_observe = Some(EVIL.into());
     report.undecided = vec![undecided(EVIL, EVIL, Some(EVIL))];
     for ruled in &mut report.ruled_out {
@@ -164,7 +168,7 @@ fn shapes(count: usize) -> Vec<String> {
 }
 
 #[test]
-fn no_line_is_wider_than_asked() {
+fn no_line_is_wider_than_the_style() {
     for shape in shapes(400) {
         let mut report = trouble();
         report.host.name = shape.clone();
@@ -186,7 +190,7 @@ fn no_line_is_wider_than_asked() {
         let mut quiet = report.clone();
         quiet.findings.clear();
         quiet.activity = vec![shape];
-        for width in [40, 80, 132] {
+        for width in [40, 80, 132, 200] {
             for report in [&report, &quiet] {
                 for line in text(report, Style { colour: false, width }).lines() {
                     let columns = text::columns(line);

@@ -49,20 +49,18 @@ pub fn wrap_items<S: AsRef<str>>(
 ) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = first.to_string();
+    let spaces = separator.strip_prefix(separator.trim_end()).unwrap_or_default();
     for (number, item) in items.iter().enumerate() {
-        let item = item.as_ref();
         let is_last = number + 1 == items.len();
-        let tail = if is_last { "" } else { separator.trim_end() };
-        if number > 0 {
-            let space = separator.len() - separator.trim_end().len();
-            if columns(&line) + space + columns(item) + columns(tail) > width {
-                lines.push(std::mem::replace(&mut line, hang.to_string()).trim_end().to_string());
-            } else {
-                line.push_str(&" ".repeat(space));
-            }
+        let item = format!("{}{}", item.as_ref(), if is_last { "" } else { separator.trim_end() });
+        let spaces = if number == 0 { "" } else { spaces };
+        let room = width.saturating_sub(columns(&line) + columns(spaces));
+        if columns(&item) > room && columns(&line) > columns(hang) {
+            lines.push(std::mem::replace(&mut line, hang.to_string()).trim_end().to_string());
+        } else {
+            line.push_str(spaces);
         }
-        line.push_str(item);
-        line.push_str(tail);
+        line.push_str(&item);
     }
     lines.push(line.trim_end().to_string());
     lines
@@ -198,6 +196,10 @@ mod tests {
         assert_eq!(
             wrap_items(&commands, " · ", "More: ", "  ", 80),
             ["More: netwhy explain a · netwhy explain b · --json"]
+        );
+        assert_eq!(
+            wrap_items(&commands, ", ", "More: ", "  ", 20),
+            ["More:", "  netwhy explain a,", "  netwhy explain b,", "  --json"]
         );
         assert_eq!(wrap_items(&commands, ", ", "", "  ", 4)[0], "netwhy explain a,");
         assert_eq!(wrap_items(&[""; 0], ", ", "None", "", 10), ["None"]);

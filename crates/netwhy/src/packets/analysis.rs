@@ -1,4 +1,4 @@
-//! Packets as they come to findings: `netwhy capture --analyse`, `netwhy --capture`.
+//! Diagnoses packets as they are captured: `netwhy capture --analyse`, `netwhy --capture`.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -12,53 +12,61 @@ use wire::capture::write::Flags;
 
 use super::capture_loop::{Sink, Source as Interface};
 use super::evidence::evidence;
-use super::live_findings::{EVERY, SHARE, TOLD, line};
+use super::live_findings::{
+    DIAGNOSE_INTERVAL, MAX_LIVE_FINDINGS, MIN_DIAGNOSE_PAUSE_FACTOR, key, line,
+};
 
-/// Most bytes of each packet, where nobody wants its data: the headers of TCP over IPv6, in VXLAN over
-/// IPv6.
-pub(crate) const HEADERS: u32 = 192;
-/// How often it is asked whether it is time to look for findings, in packets.
-const GLANCE: u64 = 4096;
-/// Streams in memory: some 130 MB, whatever comes.
-const STREAMS: usize = 1 << 16;
+/// Snap length where only headers are needed: TCP over IPv6, in VXLAN over IPv6.
+pub(crate) const HEADER_SNAP_LENGTH: u32 = 192;
+/// Packets between two checks whether it is time to diagnose.
+const PACKETS_PER_CHECK: u64 = 4096;
+/// Most streams in memory: about 130 MB.
+const MAX_STREAMS: usize = 1 << 16;
 
-/// What is made of the packets.
+/// Streams of the packets so far, and the findings that were reported.
 pub(crate) struct Analysis {
     collector: Collector,
-    /// What the packets come from, as the report has it.
-    from: Vec<String>,
+    /// Where the packets come from, as the report names it.
+    sources: Vec<String>,
     interfaces: Vec<(String, Counts)>,
-    told: Option<Told>,
-    /// What makes it lose fewer packets.
-    fewer: &'static str,
+    live: Option<LiveFindings>,
+    /// How to lose fewer packets.
+    how_to_drop_fewer: &'static str,
 }
 
-/// Findings that were told while packets came.
-struct Told {
-    findings: HashSet<(String, String)>,
+/// Reports findings while packets come.
+struct LiveFindings {
+    /// The keys of the findings reported so far.
+    reported: HashSet<(String, String)>,
     next: Instant,
     packets: u64,
     to_stderr: bool,
 }
 
 impl Analysis {
-    /// Of the packets of these interfaces. `file` is where they are written too.
-    pub(crate) fn new(sources: &[Interface], file: Option<String>, fewer: &'static str) -> Self {
-        let names = || sources.iter().map(|source| source.ring.name().to_string());
-        let from = names().map(|name| format!("{}{name}", Packets::INTERFACE_PREFIX));
+    /// Analyses the packets of these interfaces. `file` is the file to which they are written, if there
+    /// is one.
+    pub(crate) fn new(
+        interfaces: &[Interface],
+        file: Option<String>,
+        how_to_drop_fewer: &'static str,
+    ) -> Self {
+        let names = || interfaces.iter().map(|interface| interface.ring.name().to_string());
+        let sources = names().map(|name| format!("{}{name}", Packets::INTERFACE_PREFIX));
         Analysis {
-            collector: Collector::at_most(STREAMS),
-            from: file.map_or_else(|| from.collect(), |file| vec![file]),
+            collector: Collector::at_most(MAX_STREAMS),
+            sources: file.map_or_else(|| sources.collect(), |file| vec![file]),
             interfaces: names().map(|name| (name, Counts::default())).collect(),
-            told: None,
-            fewer,
+            live: None,
+            how_to_drop_fewer,
         }
     }
 
-    /// Tells findings as they appear, each once.
-    pub(crate) fn tell(&mut self, to_stderr: bool) {
-        let next = Instant::now() + EVERY;
-        self.told = Some(Told { findings: HashSet::new(), next, packets: 0, to_stderr });
+    /// Reports findings as they appear, each once.
+    pub(crate) fn report_live(&mut self, to_stderr: bool) {
+        let next = Instant::now() + DIAGNOSE_INTERVAL;
+        let reported = HashSet::new();
+        self.live = Some(LiveFindings { reported, next, packets: 0, to_stderr });
     }
 
     /// Packets so far.
@@ -66,75 +74,72 @@ impl Analysis {
         self.collector.packets()
     }
 
-    fn lost(&self) -> u64 {
+    fn dropped(&self) -> u64 {
         self.interfaces.iter().map(|(_, counts)| counts.dropped).sum()
     }
 
-    fn look(&mut self) -> anyhow::Result<()> {
-        let lost = self.lost();
-        let Some(told) = &mut self.told else { return Ok(()) };
+    /// Diagnoses the packets so far, if it is time to, and reports new findings.
+    fn update_live(&mut self) -> anyhow::Result<()> {
+        let dropped = self.dropped();
+        let Some(live) = &mut self.live else { return Ok(()) };
         let began = Instant::now();
-        if began < told.next {
+        if began < live.next {
             return Ok(());
         }
         let packets = self.collector.packets();
-        if packets > told.packets {
-            told.packets = packets;
-            let packets = self.collector.so_far(self.from.clone(), lost);
-            let evidence = evidence(packets, Vec::new(), false);
-            told.fresh(&evidence)?;
+        if packets > live.packets {
+            live.packets = packets;
+            let packets = self.collector.so_far(self.sources.clone(), dropped);
+            live.report_new(&evidence(packets, Vec::new(), false))?;
         }
-        told.next = Instant::now() + EVERY.max(began.elapsed() * SHARE);
+        live.next =
+            Instant::now() + DIAGNOSE_INTERVAL.max(began.elapsed() * MIN_DIAGNOSE_PAUSE_FACTOR);
         Ok(())
     }
 
-    /// All packets came: the evidence, and what of them was not seen.
+    /// Ends the analysis: the packets, and what of them was not observed.
     pub(crate) fn finish(self) -> anyhow::Result<(Packets, Vec<MissingEvidence>)> {
-        if let Some(told) = self.told.as_ref().filter(|told| !told.findings.is_empty()) {
-            told.tell("\n")?;
+        if let Some(live) = self.live.as_ref().filter(|live| !live.reported.is_empty()) {
+            live.print("\n")?;
         }
-        let lost = self.lost();
-        let seen = self.collector.finish(self.from, lost);
-        let packets = seen.packets;
-        let mut gaps = Vec::new();
-        let mut gap = |what: String, why: String, closes_with: Option<&str>| {
-            let closes_with = closes_with.map(str::to_string);
-            gaps.push(MissingEvidence {
+        let dropped = self.dropped();
+        let collected = self.collector.finish(self.sources, dropped);
+        let packets = collected.packets;
+        let mut missing = Vec::new();
+        let mut add = |what: String, why: String, how_to_observe: Option<&str>| {
+            missing.push(MissingEvidence {
                 capability: model::Capability::Available,
                 source: Source::Packets,
                 what,
                 why,
-                how_to_observe: closes_with,
+                how_to_observe: how_to_observe.map(str::to_string),
             });
         };
         for (name, counts) in self.interfaces.iter().filter(|(_, counts)| counts.dropped > 0) {
-            let of = counts.received;
-            let what = format!(
-                "{} of {} packets of {name}",
-                text::number(counts.dropped),
-                text::number(of)
-            );
-            gap(what, "the ring was full: dropped by the kernel".to_string(), Some(self.fewer));
+            let received = text::count(counts.received, "packet");
+            let what = format!("{} of {received} of {name}", text::number(counts.dropped));
+            let why = "the kernel dropped them: the ring buffer was full".to_string();
+            add(what, why, Some(self.how_to_drop_fewer));
         }
-        for (count, why) in [
-            (seen.unread, "their headers are cut off or malformed"),
-            (seen.other_links, "their link type is not read"),
+        for (packets, why) in [
+            (collected.unread, "their headers are truncated or malformed"),
+            (collected.other_links, "netwhy does not read their link type"),
         ] {
-            if count > 0 {
-                gap(format!("{} packets", text::number(count)), why.to_string(), None);
+            if packets > 0 {
+                add(text::count(packets, "packet"), why.to_string(), None);
             }
         }
-        if seen.cut > 0 {
+        if collected.cut > 0 {
             let why = format!(
-                "{} came, of which {} fit into memory: those of which nothing\ncame for longest \
-                 counted as over, {} of them open",
+                "{} were captured, {} fit into memory: the least recently active ones were taken \
+                 as ended, {} of them still open",
                 text::number(packets.streams),
-                text::number(STREAMS as u64),
-                text::number(seen.cut)
+                text::number(MAX_STREAMS as u64),
+                text::number(collected.cut)
             );
-            gap("streams as a whole".to_string(), why, Some(self.fewer));
+            add("complete streams".to_string(), why, Some(self.how_to_drop_fewer));
         }
-        Ok((packets, gaps))
+        Ok((packets, missing))
     }
 }
 
@@ -147,33 +152,29 @@ impl Sink for Analysis {
 
     fn packet(&mut self, packet: &Packet<'_>, _: Flags) -> anyhow::Result<()> {
         let _ = self.collector.look(packet);
-        if self.collector.packets().is_multiple_of(GLANCE) { self.look() } else { Ok(()) }
+        let is_check = self.collector.packets().is_multiple_of(PACKETS_PER_CHECK);
+        if is_check { self.update_live() } else { Ok(()) }
     }
 
     fn idle(&mut self) -> anyhow::Result<()> {
-        self.look()
+        self.update_live()
     }
 }
 
-impl Told {
-    /// Tells what is new.
-    fn fresh(&mut self, evidence: &Evidence) -> anyhow::Result<()> {
+impl LiveFindings {
+    /// Reports the findings that are new.
+    fn report_new(&mut self, evidence: &Evidence) -> anyhow::Result<()> {
         for finding in diagnose::diagnose(evidence).findings {
-            // How many streams it hits, and so its name, changes as they come; the server does not.
-            let subject = &finding.subject;
-            let on =
-                subject.local.map_or_else(|| subject.name.clone(), |server| server.to_string());
-            let key = (finding.cause.clone(), on);
-            if self.findings.len() < TOLD && self.findings.insert(key) {
-                self.tell(&line(&finding, evidence))?;
+            if self.reported.len() < MAX_LIVE_FINDINGS && self.reported.insert(key(&finding)) {
+                self.print(&line(&finding, evidence))?;
             }
         }
         Ok(())
     }
 
-    fn tell(&self, line: &str) -> anyhow::Result<()> {
+    fn print(&self, line: &str) -> anyhow::Result<()> {
         if self.to_stderr {
-            // Nobody may be there to read it.
+            // Nobody may read standard error.
             let _ = std::io::stderr().write_all(line.as_bytes());
             return Ok(());
         }

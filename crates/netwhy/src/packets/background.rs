@@ -1,26 +1,28 @@
-//! Packets of the window in which a host is watched: `netwhy --capture`.
+//! Background capture during the window in which a host is watched: `netwhy --capture`.
 //!
-//! A thread of its own takes them from the ring and adds them up; nothing but their headers is kept,
-//! and no longer than that takes. What cannot be captured is a gap: the window goes on without.
+//! A separate thread takes the packets from the ring and analyses them; only headers are captured, and
+//! none is kept. If capturing fails, that is missing evidence: the window continues without packets.
 
+use std::collections::HashSet;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use model::{Evidence, Focus, MissingEvidence, Packets};
+use model::{Capability, Evidence, Focus, MissingEvidence, Packets};
 use sys::Kind;
 use sys::packet_ring::{ANY, Settings};
 
-use super::analysis::{Analysis, HEADERS};
+use super::analysis::{Analysis, HEADER_SNAP_LENGTH};
 use super::capture_loop::{self, Source, Until};
 use crate::failure::Failure;
 use crate::options::PacketOptions;
 use sys::Stop;
 
-/// What makes the kernel drop fewer packets.
-const FEWER: &str = "--interface, --port or --peer capture fewer";
+/// How to make the kernel drop fewer packets.
+const HOW_TO_DROP_FEWER: &str = "capture fewer packets with --interface, --port or --peer";
 
-/// Packets that are captured beside the other observers.
+/// A capture that runs together with the observers.
 pub(crate) struct Background {
+    /// What is captured, in words.
     what: String,
     running: Result<Running, MissingEvidence>,
 }
@@ -31,40 +33,41 @@ struct Running {
 }
 
 impl Background {
-    /// Begins to capture, if that is asked for; packets come when this returns, `most` in all.
+    /// Starts to capture, if the options say so, up to `max_packets`. Packets are captured when this
+    /// returns.
     ///
     /// # Errors
     ///
-    /// There is no such interface, or what is asked cannot be told of packets.
+    /// There is no such interface, or the focus is a process, which packets do not show.
     pub(crate) fn start(
         options: &PacketOptions,
         focus: &Focus,
-        most: Option<u64>,
+        max_packets: Option<u64>,
     ) -> anyhow::Result<Option<Self>> {
         if !options.capture {
             return Ok(None);
         }
         if !focus.pids.is_empty() {
-            let words = "packets do not tell their process: with --capture give --port or --peer \
-                         in place of --pid";
-            return Err(Failure::Usage(words.to_string()).into());
+            let text = "packets do not show their process: with --capture use --port or --peer \
+                        instead of --pid";
+            return Err(Failure::Usage(text.to_string()).into());
         }
         let mut names = options.interface.clone();
         if names.is_empty() {
             names.push(ANY.to_string());
         }
-        if let Some(twice) = (1..names.len()).find(|at| names[..*at].contains(&names[*at])) {
-            let words = format!("--interface {} is given twice", names[twice]);
-            return Err(Failure::Usage(words).into());
+        let mut known = HashSet::new();
+        if let Some(twice) = names.iter().find(|name| !known.insert(*name)) {
+            return Err(Failure::Usage(format!("--interface {twice} is given twice")).into());
         }
-        let what = match &names[..] {
+        let what = match names.as_slice() {
             [name] if name == ANY => "packets of all interfaces".to_string(),
             _ => format!("packets of {}", names.join(", ")),
         };
         let (stop, filter) = (Stop::new(), filter(focus));
-        let (started, hears) = mpsc::channel();
+        let (started, has_started) = mpsc::channel();
         let until = stop.clone();
-        // The rings are opened there: they stay with their thread.
+        // The thread opens the rings, because they cannot be sent to another one.
         let thread = std::thread::Builder::new().name("packets".to_string()).spawn(move || {
             let sources = match open(&names, &filter) {
                 Ok(sources) => sources,
@@ -74,26 +77,29 @@ impl Background {
                 }
             };
             let _ = started.send(Ok(()));
-            run(sources, most, &until)
+            run(sources, max_packets, &until)
         });
-        let gap = |why: String, closes_with: Option<&str>| MissingEvidence {
-            capability: model::Capability::Broken,
+        let missing = |capability: Capability, why: String| MissingEvidence {
+            capability,
             source: model::Source::Packets,
             what: what.clone(),
             why,
-            how_to_observe: closes_with.map(str::to_string),
+            how_to_observe: (capability == Capability::NotPermitted)
+                .then(|| "run as root".to_string()),
         };
-        let running = match thread.map(|thread| (thread, hears.recv())) {
-            Err(error) => Err(gap(format!("cannot start a thread for them: {error}"), None)),
+        let broken = |why: String| Err(missing(Capability::Broken, why));
+        let running = match thread.map(|thread| (thread, has_started.recv())) {
+            Err(error) => broken(format!("cannot start a thread: {error}")),
             Ok((thread, Ok(Ok(())))) => Ok(Running { thread, stop }),
             Ok((_, Ok(Err(error)))) => match error.kind {
                 Kind::NotFound => return Err(Failure::Usage(error.to_string()).into()),
                 Kind::Permission => {
-                    Err(gap("capturing needs CAP_NET_RAW".to_string(), Some("run as root")))
+                    let why = "capturing needs CAP_NET_RAW".to_string();
+                    Err(missing(Capability::NotPermitted, why))
                 }
-                _ => Err(gap(error.to_string(), None)),
+                _ => broken(error.to_string()),
             },
-            Ok((_, Err(_))) => Err(gap("their thread ended at once".to_string(), None)),
+            Ok((_, Err(_))) => broken("its thread ended at once (a bug of netwhy)".to_string()),
         };
         Ok(Some(Background { what, running }))
     }
@@ -109,24 +115,24 @@ impl Background {
     pub(crate) fn finish(self, evidence: &mut Evidence) {
         self.stop();
         let captured = match self.running {
-            Err(gap) => {
-                evidence.missing_evidence.push(gap);
+            Err(missing) => {
+                evidence.missing_evidence.push(missing);
                 return;
             }
             Ok(running) => running.thread.join(),
         };
         let why = match captured {
-            Ok(Ok((packets, gaps))) => {
+            Ok(Ok((packets, missing))) => {
                 evidence.packets = Some(packets);
-                evidence.missing_evidence.extend(gaps);
+                evidence.missing_evidence.extend(missing);
                 return;
             }
             Ok(Err(error)) => format!("{error:#}"),
-            Err(_) => "a fault of netwhy while they were analysed".to_string(),
+            Err(_) => "analysing them failed (a bug of netwhy)".to_string(),
         };
         let source = model::Source::Packets;
         evidence.missing_evidence.push(MissingEvidence {
-            capability: model::Capability::Broken,
+            capability: Capability::Broken,
             source,
             what: self.what,
             why,
@@ -135,9 +141,9 @@ impl Background {
     }
 }
 
-/// The interfaces, whose packets come from now on.
+/// Opens the interfaces and starts to capture.
 fn open(names: &[String], filter: &str) -> sys::Result<Vec<Source>> {
-    let settings = Settings { snap_length: HEADERS, ..Settings::default() };
+    let settings = Settings { snap_length: HEADER_SNAP_LENGTH, ..Settings::default() };
     let mut sources = Vec::new();
     for name in names {
         let source = capture_loop::source(name, settings, filter)?;
@@ -149,44 +155,42 @@ fn open(names: &[String], filter: &str) -> sys::Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// Packets until the window is over: the evidence, and what was not seen.
+/// Captures until the window is over: the packets, and what of them was not observed.
 fn run(
     mut sources: Vec<Source>,
-    most: Option<u64>,
+    max_packets: Option<u64>,
     stop: &Stop,
 ) -> anyhow::Result<(Packets, Vec<MissingEvidence>)> {
-    let mut analysis = Analysis::new(&sources, None, FEWER);
-    let until = Until { time: None, count: most, stop };
-    let mut gaps = Vec::new();
+    let mut analysis = Analysis::new(&sources, None, HOW_TO_DROP_FEWER);
+    let until = Until { time: None, count: max_packets, stop };
+    let mut missing = Vec::new();
     let mut note = |why: String| {
-        let (source, what) = (model::Source::Packets, "packets of an interface".to_string());
-        gaps.push(MissingEvidence {
-            capability: model::Capability::Broken,
-            source,
-            what,
+        missing.push(MissingEvidence {
+            capability: Capability::Broken,
+            source: model::Source::Packets,
+            what: "packets of an interface".to_string(),
             why,
             how_to_observe: None,
         });
     };
     capture_loop::run(&mut sources, &until, &mut analysis, &mut note)?;
     let (packets, more) = analysis.finish()?;
-    gaps.extend(more);
-    Ok((packets, gaps))
+    missing.extend(more);
+    Ok((packets, missing))
 }
 
-/// Which packets are in focus: TCP, and of it these ports and peers; with no focus look-ups of names
-/// too.
+/// The packets in focus: TCP with these ports and peers; without a focus all TCP, and DNS.
 fn filter(focus: &Focus) -> String {
-    let any = |words: Vec<String>| match words.is_empty() {
+    let any_of = |terms: Vec<String>| match terms.is_empty() {
         true => String::new(),
-        false => format!(" and ({})", words.join(" or ")),
+        false => format!(" and ({})", terms.join(" or ")),
     };
     let ports = focus.ports.iter().map(|port| format!("port {port}")).collect();
     let peers = focus.peers.iter().map(|peer| format!("host {}", peer.to_canonical())).collect();
     if focus.ports.is_empty() && focus.peers.is_empty() {
         return "tcp or udp port 53".to_string();
     }
-    format!("tcp{}{}", any(ports), any(peers))
+    format!("tcp{}{}", any_of(ports), any_of(peers))
 }
 
 #[cfg(test)]
@@ -194,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_focus_is_the_filter() {
+    fn the_focus_becomes_the_filter() {
         assert_eq!(filter(&Focus::default()), "tcp or udp port 53");
         let focus = Focus {
             ports: vec![80, 443],
@@ -203,7 +207,8 @@ mod tests {
         };
         assert_eq!(filter(&focus), "tcp and (port 80 or port 443) and (host 198.18.0.7)");
         for link in [wire::capture::LinkType::LINUX_SLL2, wire::capture::LinkType::ETHERNET] {
-            let filter = sys::filter::Filter::compile(&filter(&focus), link, HEADERS).unwrap();
+            let filter =
+                sys::filter::Filter::compile(&filter(&focus), link, HEADER_SNAP_LENGTH).unwrap();
             assert!(filter.kernel().is_some(), "{link}");
         }
     }

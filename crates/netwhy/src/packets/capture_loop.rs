@@ -1,36 +1,35 @@
-//! From the rings of the interfaces to whoever wants the packets, until it is time to stop.
+//! The capture loop: from the rings of the interfaces to a sink, until it is time to stop.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use sys::Stop;
 use sys::filter::Filter;
 use sys::packet_ring::{self, Counts, Frame, HOLD, PacketRing, Settings, Taken, Trouble};
 use wire::capture::Packet;
 use wire::capture::write::Flags;
 
-use sys::Stop;
+/// Longest wait for packets; after it, signals and the end of the capture are checked.
+const MAX_WAIT: Duration = Duration::from_millis(200);
 
-/// Longest wait for packets: signals and the end are looked for in between.
-const WAIT: Duration = Duration::from_millis(200);
-
-/// Whoever wants the packets of a capture.
+/// Takes the packets of a capture.
 pub(crate) trait Sink {
-    /// What an interface has counted until now.
+    /// The counters of an interface, up to now.
     fn counted(&mut self, interface: usize, counts: Counts);
 
-    /// The next packet; its interface is its place among the sources.
+    /// The next packet; its interface is the index of the source.
     fn packet(&mut self, packet: &Packet<'_>, flags: Flags) -> anyhow::Result<()>;
 
-    /// There are no more packets for now: what was gathered should be handed on.
+    /// There are no packets for now: time to write what is buffered.
     fn idle(&mut self) -> anyhow::Result<()>;
 }
 
-/// An interface that is captured on.
+/// An interface to capture on.
 pub(crate) struct Source {
     pub(crate) ring: PacketRing,
     pub(crate) filter: Filter,
     /// Whether the interface was removed.
-    gone: bool,
+    is_gone: bool,
 }
 
 /// When to stop.
@@ -42,15 +41,15 @@ pub(crate) struct Until<'a> {
 
 impl Source {
     pub(crate) fn new(ring: PacketRing, filter: Filter) -> Self {
-        Source { ring, filter, gone: false }
+        Source { ring, filter, is_gone: false }
     }
 
     /// Whether the interface was removed.
     pub(crate) fn is_gone(&self) -> bool {
-        self.gone
+        self.is_gone
     }
 
-    /// Hands over one block, at most so many packets of it; what there was.
+    /// Gives one block of the ring to the sink, at most `left` packets of it.
     fn block(
         &mut self,
         number: usize,
@@ -78,7 +77,7 @@ impl Source {
     }
 }
 
-/// One interface and its filter, or why that is none.
+/// Opens an interface with a filter, or returns why that is no filter.
 pub(crate) fn source(
     name: &str,
     settings: Settings,
@@ -89,13 +88,13 @@ pub(crate) fn source(
     Ok(filter.map(|filter| Source::new(ring, filter)))
 }
 
-/// Lets packets come.
+/// Starts to capture.
 pub(crate) fn start(sources: &mut [Source]) -> sys::Result<()> {
     sources.iter_mut().try_for_each(|source| source.ring.start(source.filter.kernel()))
 }
 
-/// Captures until it is time to stop, then takes what the rings still have. `note` is told what
-/// becomes of the interfaces.
+/// Captures until it is time to stop, then takes what is left in the rings. `note` is called when an
+/// interface goes down or is removed.
 pub(crate) fn run(
     sources: &mut [Source],
     until: &Until<'_>,
@@ -104,24 +103,24 @@ pub(crate) fn run(
 ) -> anyhow::Result<()> {
     let mut left = until.count.unwrap_or(u64::MAX);
     let end = until.time.map(|time| Instant::now() + time);
-    let over = || until.stop.is_set() || end.is_some_and(|end| Instant::now() >= end);
-    while !over() && left > 0 && !sources.iter().all(|source| source.gone) {
+    let is_over = || until.stop.is_set() || end.is_some_and(|end| Instant::now() >= end);
+    while !is_over() && left > 0 && !sources.iter().all(|source| source.is_gone) {
         if round(sources, &mut left, sink)? {
             continue;
         }
         sink.idle()?;
-        let rest = end.map_or(WAIT, |end| end.saturating_duration_since(Instant::now()));
-        let there = sources.iter().filter(|source| !source.gone).map(|source| &source.ring);
-        packet_ring::wait(there, rest.min(WAIT))?;
-        look(sources, note);
+        let rest = end.map_or(MAX_WAIT, |end| end.saturating_duration_since(Instant::now()));
+        let rings = sources.iter().filter(|source| !source.is_gone).map(|source| &source.ring);
+        packet_ring::wait(rings, rest.min(MAX_WAIT))?;
+        check_interfaces(sources, note);
     }
     for source in sources.iter_mut() {
         source.ring.stop()?;
     }
-    // The kernel hands over its last block a little later, and none that is empty.
+    // The kernel releases its last block a little later, and only if it is not empty.
     let last = Instant::now() + 2 * HOLD;
     while left > 0 {
-        // Asked before the last look, between which and now this process may have waited for a CPU.
+        // Read before the last round: this process may have waited for a CPU since.
         let is_last = Instant::now() >= last;
         if !round(sources, &mut left, sink)? {
             if is_last {
@@ -134,7 +133,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// A block of each source; whether there was any.
+/// Takes a block of each source; returns whether there was any.
 fn round(sources: &mut [Source], left: &mut u64, sink: &mut dyn Sink) -> anyhow::Result<bool> {
     let mut any = false;
     count(sources, sink)?;
@@ -154,18 +153,18 @@ fn count(sources: &mut [Source], sink: &mut dyn Sink) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether interfaces are still there.
-fn look(sources: &mut [Source], note: &mut dyn FnMut(String)) {
-    for source in sources.iter_mut().filter(|source| !source.gone) {
+/// Notes interfaces that went down or were removed.
+fn check_interfaces(sources: &mut [Source], note: &mut dyn FnMut(String)) {
+    for source in sources.iter_mut().filter(|source| !source.is_gone) {
         let name = source.ring.name();
         match source.ring.trouble() {
             None => {}
             Some(Trouble::Down) => {
-                note(format!("{name} is down; its packets are captured when it is up"));
+                note(format!("{name} is down; capturing continues when it is up"));
             }
             Some(Trouble::Gone) => {
                 note(format!("{name} was removed"));
-                source.gone = true;
+                source.is_gone = true;
             }
         }
     }

@@ -1,54 +1,50 @@
 //! A capture as evidence.
 
-use model::{CapturedStream, Evidence, MissingEvidence, Packets, Source, Window};
+use model::{Capability, CapturedStream, Evidence, MissingEvidence, Packets, Source, Window};
 
-/// What the packets of its streams lack.
+/// What the capture lacks of its streams.
 fn not_captured(packets: &Packets) -> impl Iterator<Item = MissingEvidence> {
     let count = |lacks: fn(&CapturedStream) -> bool| {
         packets.worst.iter().filter(|stream| lacks(stream)).count() as u64
     };
-    let cut = count(|stream| stream.directions().iter().any(|sent| sent.options_truncated));
-    let half = count(|stream| {
+    let without_options =
+        count(|stream| stream.directions().iter().any(|sent| sent.options_truncated));
+    let one_direction = count(|stream| {
         let [client, server] = stream.directions();
         (client.packets == 0 && server.data_segments > 0)
             || (server.packets == 0 && client.data_segments > 0)
     });
-    let gaps = [
+    let missing = [
         (
-            cut,
+            without_options,
             "the window sizes",
-            "options of their SYNs were cut off when they were captured",
-            Some("96 bytes of each packet and more: tcpdump -s 96"),
+            "the options of their SYNs were truncated by the capture",
+            "capture at least 96 bytes of each packet: tcpdump -s 96",
         ),
         (
-            half,
+            one_direction,
             "one direction",
-            "what was acknowledged, and how much there was room for, is not in the capture",
-            Some("a place that both directions pass, best an end of the path"),
+            "not captured, so its acknowledgements and windows are unknown",
+            "capture where both directions pass, best at an end of the path",
         ),
     ];
-    gaps.into_iter().filter(|(streams, ..)| *streams > 0).map(|(streams, what, why, closes)| {
-        MissingEvidence {
-            capability: model::Capability::Available,
-            source: Source::Packets,
-            what: format!(
-                "{what} of {} stream{}",
-                text::number(streams),
-                if streams == 1 { "" } else { "s" }
-            ),
-            why: why.to_string(),
-            how_to_observe: closes.map(str::to_string),
-        }
+    let missing = missing.into_iter().filter(|(streams, ..)| *streams > 0);
+    missing.map(|(streams, what, why, how_to_observe)| MissingEvidence {
+        capability: Capability::Available,
+        source: Source::Packets,
+        what: format!("{what} of {}", text::count(streams, "stream")),
+        why: why.to_string(),
+        how_to_observe: Some(how_to_observe.to_string()),
     })
 }
 
 /// Packets as evidence, with what of them was not observed.
 pub(crate) fn evidence(
     packets: Packets,
-    mut gaps: Vec<MissingEvidence>,
+    mut missing_evidence: Vec<MissingEvidence>,
     interrupted: bool,
 ) -> Evidence {
-    gaps.extend(not_captured(&packets));
+    missing_evidence.extend(not_captured(&packets));
     Evidence {
         schema_version: Evidence::SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
@@ -57,7 +53,7 @@ pub(crate) fn evidence(
             duration_ms: packets.span_us / 1_000,
             interrupted,
         },
-        missing_evidence: gaps,
+        missing_evidence,
         packets: Some(packets),
         ..Evidence::default()
     }

@@ -1,30 +1,45 @@
-//! Findings as they appear while packets come.
+//! Findings while packets come, each reported once.
 
 use std::time::Duration;
 
 use model::{Evidence, Finding};
+use text::sanitize;
 
-use crate::output;
+/// Shortest time between two diagnoses.
+pub(crate) const DIAGNOSE_INTERVAL: Duration = Duration::from_secs(1);
+/// Between two diagnoses at least so many times as long passes as the first one took: diagnosing takes at
+/// most 5 % of the time.
+pub(crate) const MIN_DIAGNOSE_PAUSE_FACTOR: u32 = 20;
+/// Most findings that are reported while packets come; more are in the final report only.
+pub(crate) const MAX_LIVE_FINDINGS: usize = 1000;
 
-/// How often findings are looked for, at most.
-pub(crate) const EVERY: Duration = Duration::from_secs(1);
-/// Looking takes no more than this share of the time.
-pub(crate) const SHARE: u32 = 20;
-/// Findings that are told: beyond that they are in the report alone.
-pub(crate) const TOLD: usize = 1000;
+/// What tells one finding from another while packets come. The name of a subject changes with the number
+/// of its streams; the address of its server does not.
+pub(crate) fn key(finding: &Finding) -> (String, String) {
+    let subject = &finding.subject;
+    let name = subject.local.map_or_else(|| subject.name.clone(), |server| server.to_string());
+    (finding.cause.clone(), name)
+}
 
-/// One finding as it appears: when the last packet passed, how bad it is, what it is.
+/// A finding in one paragraph: time of the last packet, severity, title, cause, subject.
 pub(crate) fn line(finding: &Finding, evidence: &Evidence) -> String {
-    let (first, span) = evidence
+    const SECONDS_PER_DAY: i64 = 86_400;
+    let (first_us, span_us) = evidence
         .packets
         .as_ref()
         .map_or((0, 0), |packets| (packets.first_unix_us, packets.span_us));
-    let seconds = (first.saturating_add(span.cast_signed()) / 1_000_000).rem_euclid(86_400);
-    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-    let text = format!("{} · {} · {}", finding.title, finding.cause, finding.subject.name,);
-    let since = text::duration(Duration::from_micros(span));
-    let head = format!("{hours:02}:{minutes:02}:{:02} UTC ", seconds % 60);
-    let text = format!("+{since} {}: {text}", finding.severity.name());
-    let lines = text::wrap(&output::harmless(&text).replace('\n', " "), &head, "             ", 80);
+    let last_s = first_us.saturating_add(span_us.cast_signed()) / 1_000_000;
+    let seconds = last_s.rem_euclid(SECONDS_PER_DAY);
+    let time = format!("{:02}:{:02}:{:02} UTC ", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let text = format!(
+        "+{} {}: {} · {} · {}",
+        text::micros(span_us),
+        finding.severity.name(),
+        sanitize::line(&finding.title),
+        finding.cause,
+        sanitize::line(&finding.subject.name),
+    );
+    let hang = " ".repeat(time.len());
+    let lines = text::wrap(&text, &time, &hang, text::Style::DEFAULT_WIDTH);
     lines.join("\n") + "\n"
 }

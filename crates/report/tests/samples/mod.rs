@@ -55,7 +55,7 @@ pub(crate) fn healthy() -> Report {
     }
 }
 
-/// A queue that overflows, workers that run out, with consequences and gaps.
+/// A queue that overflows and a worker pool that is exhausted, with consequences and missing evidence.
 pub(crate) fn trouble() -> Report {
     let mut report = healthy();
     report.tcp_sockets = Some(1_193);
@@ -63,12 +63,12 @@ pub(crate) fn trouble() -> Report {
     report.ruled_out.remove(0);
     report.findings = vec![accept_queue(), workers()];
     report.undecided = vec![
-        undecided("close-wait-leak", "two looks at the whole table", Some("netwhy --for 10s")),
+        undecided("close-wait-leak", "two samples of the whole table", Some("netwhy --for 10s")),
         undecided("fd-exhausted", "the files of other users' processes", Some("run as root")),
-        undecided("receiver-stalled", "two looks at the whole table", Some("netwhy --for 10s")),
+        undecided("receiver-stalled", "two samples of the whole table", Some("netwhy --for 10s")),
     ];
     report.missing_evidence =
-        vec![gap(Source::KernelLog, "the kernel's log", "/dev/kmsg: permission denied")];
+        vec![missing(Source::KernelLog, "the kernel's log", "/dev/kmsg: permission denied")];
     report
 }
 
@@ -94,8 +94,8 @@ fn accept_queue() -> Finding {
         evidence: vec![
             proof(
                 "queue",
-                "10 of 10 full in 97 of 100 looks; the limit is the smaller of\n\
-                 backlog 10 (nginx: listen 80 backlog=10)  <- this one rules\n\
+                "10 of 10 full in 97 of 100 samples; the limit is the smaller of\n\
+                 backlog 10 (nginx: listen 80 backlog=10)  <- this one applies\n\
                  somaxconn 4096",
                 Source::Listeners,
             ),
@@ -128,7 +128,7 @@ fn accept_queue() -> Finding {
             },
             Remedy {
                 change: RemedyChange::Advice,
-                text: "give nginx more CPU: it was ready to accept and had none".into(),
+                text: "give nginx more CPU: it was ready to accept but had none".into(),
                 command: None,
                 needs_root: false,
                 reaches: Reach::Elsewhere,
@@ -138,9 +138,9 @@ fn accept_queue() -> Finding {
         also_causes: vec![
             Consequence {
                 cause: Some("syn-retransmitted".into()),
-                text: "clients repeated 2,204 SYNs".into(),
+                text: "clients retransmitted 2,204 SYNs".into(),
             },
-            Consequence { cause: None, text: "connect() took 1 s and more in 412 cases".into() },
+            Consequence { cause: None, text: "connect() took 1 s or longer in 412 cases".into() },
         ],
     }
 }
@@ -191,15 +191,15 @@ fn ruled(cause: &str, because: &str) -> RuledOut {
     RuledOut { cause: cause.into(), because: because.into() }
 }
 
-pub(crate) fn undecided(cause: &str, needs: &str, closes_with: Option<&str>) -> Undecided {
+pub(crate) fn undecided(cause: &str, needs: &str, how_to_observe: Option<&str>) -> Undecided {
     Undecided {
         cause: cause.into(),
         needs: needs.into(),
-        how_to_observe: closes_with.map(str::to_string),
+        how_to_observe: how_to_observe.map(str::to_string),
     }
 }
 
-pub(crate) fn gap(source: Source, what: &str, why: &str) -> MissingEvidence {
+pub(crate) fn missing(source: Source, what: &str, why: &str) -> MissingEvidence {
     MissingEvidence {
         capability: model::Capability::NotPermitted,
         source,

@@ -1,5 +1,5 @@
-//! `--annotate`: the capture again, as pcapng, with what netwhy saw as comments on packets: Wireshark
-//! shows them, and finds them with `frame.comment`.
+//! `--annotate`: a copy of the capture, as pcapng, with comments on its packets. Wireshark shows them and
+//! finds them with `frame.comment`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 pub(super) struct Annotated {
     path: PathBuf,
     file: BufWriter<File>,
-    /// Interfaces that are described in it: those of the capture, by file, number and link type.
+    /// The interfaces described in it: file, number and link type in the capture.
     interfaces: Vec<(usize, usize, LinkType)>,
     block: Vec<u8>,
     /// Packets with a comment.
@@ -24,7 +24,7 @@ pub(super) struct Annotated {
 }
 
 impl Annotated {
-    /// A new file; one that exists is left alone.
+    /// A new file; an existing file is an error.
     pub(super) fn create(path: &Path) -> Result<Self, Failure> {
         let file = File::create_new(path).map_err(|error| failed(path, &error))?;
         let mut block = Vec::new();
@@ -41,24 +41,27 @@ impl Annotated {
         Ok(annotated)
     }
 
-    /// A packet of the capture's file with this number, and what it was.
+    /// Writes a packet of the file with this number; `seen` is what the packet is in its stream.
     pub(super) fn add(
         &mut self,
         file: usize,
-        seen: &Packet<'_>,
-        was: Option<Seen>,
+        captured: &Packet<'_>,
+        seen: Option<Seen>,
     ) -> Result<(), Failure> {
-        let key = (file, seen.interface, seen.link);
+        let key = (file, captured.interface, captured.link);
         let number = match self.interfaces.iter().position(|known| *known == key) {
             Some(number) => number,
             None => {
-                interface(&mut self.block, &Description { link: seen.link, ..Default::default() });
+                interface(
+                    &mut self.block,
+                    &Description { link: captured.link, ..Default::default() },
+                );
                 self.interfaces.push(key);
                 self.interfaces.len() - 1
             }
         };
-        let comments: Vec<String> = was
-            .map(|was| comments::of(was.event.kind, was.event.stall.as_ref()))
+        let comments: Vec<String> = seen
+            .map(|seen| comments::of_packet(seen.event.kind, seen.event.stall.as_ref()))
             .unwrap_or_default()
             .iter()
             .map(|comment| format!("netwhy: {comment}"))
@@ -67,11 +70,11 @@ impl Annotated {
         let comments: Vec<&str> = comments.iter().map(String::as_str).collect();
         let record = Record {
             interface: number as u32,
-            time_ns: seen.time_ns.unwrap_or(0),
-            bytes: seen.bytes,
-            length: seen.length,
+            time_ns: captured.time_ns.unwrap_or(0),
+            bytes: captured.bytes,
+            length: captured.length,
             flags: Flags::NONE,
-            drops: seen.drops,
+            drops: captured.drops,
             comments: &comments,
         };
         packet(&mut self.block, &record);
@@ -84,7 +87,7 @@ impl Annotated {
         written.map_err(|error| failed(&self.path, &error))
     }
 
-    /// All is written.
+    /// Writes what is buffered; returns the number of packets with a comment.
     pub(super) fn finish(mut self) -> Result<u64, Failure> {
         self.file.flush().map_err(|error| failed(&self.path, &error))?;
         Ok(self.comments)

@@ -1,4 +1,4 @@
-//! What there is to say of a packet, in words: in annotated captures and in the ladder.
+//! Comments on packets: in annotated captures and in the ladder.
 
 use std::time::Duration;
 
@@ -7,82 +7,88 @@ use streams::depth::recorder::Step;
 use streams::{Kind, Nanos, Reason, Stall};
 use wire::packet::tcp::Flags;
 
-/// Shortest wait that is told of a packet, nanoseconds; and that of time that was lost.
-const WAITED: Nanos = 5_000_000;
-const LOST: Nanos = 1_000_000;
+/// Shortest time before a packet that gets a comment, nanoseconds.
+const MIN_WAIT_NS: Nanos = 5_000_000;
+/// The same, of time that was lost.
+const MIN_LOST_NS: Nanos = 1_000_000;
 
-/// What a packet was and what it ended.
-pub(super) fn of(kind: Kind, stall: Option<&Stall>) -> Vec<String> {
+/// What a packet is, and which stall it ended.
+pub(super) fn of_packet(kind: Kind, stall: Option<&Stall>) -> Vec<String> {
     let kind = match kind {
         Kind::Pure | Kind::New | Kind::Ahead => None,
-        Kind::Reordered => Some("late: fills a hole, was not sent again"),
-        Kind::RepeatedUnseen => Some("sent again: the first was lost before this place"),
-        Kind::RepeatedFast => Some("sent again after duplicate acknowledgements"),
-        Kind::RepeatedTimeout => Some("sent again after a retransmission timeout"),
-        Kind::Repeated => Some("sent again: a tail-loss probe, or needless"),
-        Kind::Copy => Some("captured twice: no packet of its own"),
-        Kind::WindowProbe => Some("probe of a closed window, or data it had no room for: no loss"),
+        Kind::Reordered => Some("reordered: fills a hole, not retransmitted"),
+        Kind::RepeatedUnseen => {
+            Some("retransmission; the original was lost before the capture point")
+        }
+        Kind::RepeatedFast => Some("fast retransmission"),
+        Kind::RepeatedTimeout => Some("RTO retransmission"),
+        Kind::Repeated => Some("retransmission, kind unknown (tail-loss probe or spurious)"),
+        Kind::Copy => Some("duplicate packet of the capture"),
+        Kind::WindowProbe => Some("window probe, or data beyond the window: no loss"),
         Kind::KeepAlive => Some("keep-alive"),
     };
-    let mut all: Vec<String> = kind.map(str::to_string).into_iter().collect();
+    let mut comments: Vec<String> = kind.map(str::to_string).into_iter().collect();
     if let Some(Stall { reason, lasted, .. }) = stall {
         let time = time(*lasted);
-        all.push(match reason {
-            Reason::Window => format!("the window opens again, it was closed for {time}"),
+        comments.push(match reason {
+            Reason::Window => format!("the window opens again after {time}"),
             Reason::DelayedAck => {
-                format!("held by Nagle's algorithm for {time} of delayed acknowledgement")
+                format!("held for {time} by Nagle's algorithm, waiting for a delayed ACK")
             }
         });
     }
-    all
+    comments
 }
 
-/// The same of a packet of the ladder, and what was waited for before it.
+/// The comments on a packet of the ladder, which also say what the time before it was spent on.
 pub(super) fn of_step(step: &Step) -> Vec<String> {
-    let syn = step.flags.has(Flags::SYN);
-    let repeated = matches!(
+    let is_syn = step.flags.has(Flags::SYN);
+    let is_retransmission = matches!(
         step.kind,
         Kind::Repeated | Kind::RepeatedFast | Kind::RepeatedTimeout | Kind::RepeatedUnseen
     );
-    let mut all = match step.kind {
-        _ if syn && repeated => vec!["the handshake again".to_string()],
-        Kind::WindowProbe => vec!["probe of the closed window".to_string()],
-        kind => of(kind, step.stall.as_ref()),
+    let mut comments = match step.kind {
+        _ if is_syn && is_retransmission => {
+            let name = if step.flags.has(Flags::ACK) { "SYN-ACK" } else { "SYN" };
+            vec![format!("{name} retransmission")]
+        }
+        Kind::WindowProbe => vec!["window probe".to_string()],
+        kind => of_packet(kind, step.stall.as_ref()),
     };
     if step.flags.has(Flags::RST) {
-        all.push("breaks the connection off".to_string());
-    } else if step.window == 0 && !syn {
-        let still =
+        comments.push("resets the connection".to_string());
+    } else if step.window == 0 && !is_syn {
+        let window =
             if step.still_closed { "its window is still closed" } else { "closes its window" };
-        all.push(still.to_string());
+        comments.push(window.to_string());
     }
     if step.duplicate > 0 {
-        all.push(format!("duplicate acknowledgement, number {}", step.duplicate));
+        comments.push(format!("duplicate ACK {}", step.duplicate));
     }
-    if let Some((part, waited)) = step.waited
-        && waited >= if part.is_lost() { LOST } else { WAITED }
+    if let Some((category, waited)) = step.waited
+        && waited >= if category.is_lost() { MIN_LOST_NS } else { MIN_WAIT_NS }
         && step.stall.is_none()
-        && let Some(words) = waited_for(part)
+        && let Some(words) = spent_on(category)
     {
-        all.push(format!("{} {words}", time(waited)));
+        comments.push(format!("{} {words}", time(waited)));
     }
-    if let Some(turn) = step.began_turn {
-        all.push(format!("turn {} begins", text::number(turn)));
+    if let Some(exchange) = step.began_turn {
+        comments.push(format!("exchange {} begins", text::number(exchange)));
     }
-    all
+    comments
 }
 
-/// What was waited for, where that says more than the packets do.
-fn waited_for(part: TimeCategory) -> Option<&'static str> {
-    match part {
-        TimeCategory::ServerThink => Some("of thought before the answer"),
-        TimeCategory::ClientIdle => Some("in which the client asked for nothing"),
-        TimeCategory::Loss => Some("lost by that"),
-        TimeCategory::SynWait => Some("without an answer"),
-        TimeCategory::ReceiverStalled => Some("of a closed window"),
-        TimeCategory::ReceiveWindow => Some("in which the receive window was full"),
-        TimeCategory::Application => Some("in which the sender had nothing to send"),
-        TimeCategory::Unexplained => Some("that nothing explains"),
+/// What time was spent on, where that says more than the packets do.
+fn spent_on(category: TimeCategory) -> Option<&'static str> {
+    match category {
+        TimeCategory::ServerThink => Some("of server think time"),
+        TimeCategory::ClientIdle => Some("without a request"),
+        TimeCategory::Loss => Some("lost"),
+        TimeCategory::SynWait => Some("without a reply to the SYN"),
+        TimeCategory::ReceiverStalled => Some("with a closed window"),
+        TimeCategory::ReceiveWindow => Some("with a full receive window"),
+        TimeCategory::Application => Some("with nothing to send"),
+        TimeCategory::Unexplained => Some("unexplained"),
         TimeCategory::Connect | TimeCategory::DelayedAck | TimeCategory::Network => None,
     }
 }

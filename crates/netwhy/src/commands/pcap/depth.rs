@@ -1,4 +1,4 @@
-//! One stream in depth, from what was recorded of it.
+//! One stream in depth, from its recording.
 
 use model::{CapturedPacket, CapturedStream, Side, StreamDepth};
 use streams::depth::recorder::{Recorded, Step};
@@ -6,7 +6,7 @@ use wire::packet::tcp::Flags;
 
 use super::comments;
 
-/// Flags that are told, as they are told.
+/// The flags shown, and their names.
 const FLAGS: [(Flags, &str); 7] = [
     (Flags::SYN, "SYN"),
     (Flags::FIN, "FIN"),

@@ -1,34 +1,33 @@
-//! Which streams are told: a filter in the words of a capture's, read here and judged stream by
-//! stream.
+//! Which streams are selected: a filter like tcpdump's, but of streams instead of packets.
 //!
-//! `host`, `net`, `port` as in `tcpdump`, `stream` and `min-stall` of our own; `and`, `or`, `not`
-//! and parentheses. `and` and `or` side by side need parentheses: tcpdump and most languages
-//! disagree on which comes first, and a wrong guess selects other streams without a word.
+//! `host`, `net` and `port` are those of tcpdump, `stream` and `min-stall` our own; `and`, `or`, `not`
+//! and parentheses combine them. `and` next to `or` needs parentheses: tcpdump and most languages
+//! disagree on which binds tighter, and a wrong guess would silently select other streams.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
 /// Longest filter, bytes.
-const LONGEST: usize = 16 << 10;
-/// Most parentheses within each other.
-const DEPTH: usize = 64;
-/// What is said after an error.
-const WORDS: &str =
-    "words: host IP, net IP/BITS, port N, stream N, min-stall TIME, and, or, not, ( )";
+const MAX_FILTER_BYTES: usize = 16 << 10;
+/// Most nested parentheses.
+const MAX_NESTING: usize = 64;
+/// The last line of an error.
+const SYNTAX: &str =
+    "syntax: host IP, net IP/BITS, port N, stream N, min-stall TIME, and, or, not, ( )";
 
 /// A filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Filter {
     /// As it was written.
     text: String,
-    test: Test,
+    condition: Condition,
 }
 
-/// What is asked of a stream.
+/// A condition on a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Test {
-    /// It is TCP: all are.
+enum Condition {
+    /// It is TCP: always true.
     Tcp,
     /// One of its ends has this address.
     Host(IpAddr),
@@ -38,38 +37,38 @@ enum Test {
     Port(u16),
     /// It has this number.
     Stream(u64),
-    /// One of its stalls lasted so long.
+    /// Its longest stall is at least this long.
     MinStall(Duration),
-    Not(Box<Test>),
-    All(Vec<Test>),
-    Any(Vec<Test>),
+    Not(Box<Condition>),
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
 }
 
-/// What is known of a stream.
+/// What is known of a stream at some moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct KnownStream {
     pub(crate) ends: [SocketAddr; 2],
     pub(crate) number: u64,
     /// Its longest stall so far.
     pub(crate) longest_stall: Duration,
-    /// Whether the stream is over: no longer stall will come.
+    /// Whether the stream is over: no more stalls can follow.
     pub(crate) over: bool,
 }
 
 impl Filter {
-    /// Whether it selects a stream; `None`: only what is still to come tells.
-    pub(crate) fn selects(&self, known: &Known) -> Option<bool> {
-        self.test.holds(known)
+    /// Whether it selects a stream; `None`: that depends on packets still to come.
+    pub(crate) fn selects(&self, known: &KnownStream) -> Option<bool> {
+        self.condition.holds(known)
     }
 
-    /// Whether it asks how long stalls lasted: then a stream is selected only when it is over.
+    /// Whether it depends on stalls: then it is known only at the end of a stream whether it is selected.
     pub(crate) fn asks_for_stalls(&self) -> bool {
-        self.test.asks_for_stalls()
+        self.condition.asks_for_stalls()
     }
 
-    /// The one stream that it asks for by number and nothing else.
+    /// The number of the stream, if the filter is nothing but `stream N`.
     pub(crate) fn number(&self) -> Option<u64> {
-        if let Test::Stream(number) = self.test { Some(number) } else { None }
+        if let Condition::Stream(number) = self.condition { Some(number) } else { None }
     }
 
     /// As it was written.
@@ -78,47 +77,49 @@ impl Filter {
     }
 }
 
-impl Test {
-    fn holds(&self, known: &Known) -> Option<bool> {
+impl Condition {
+    fn holds(&self, known: &KnownStream) -> Option<bool> {
         let ip = |end: SocketAddr| end.ip().to_canonical();
         match self {
-            Test::Tcp => Some(true),
-            Test::Host(host) => Some(known.ends.iter().any(|end| ip(*end) == *host)),
-            Test::Net(net, bits) => {
+            Condition::Tcp => Some(true),
+            Condition::Host(host) => Some(known.ends.iter().any(|end| ip(*end) == *host)),
+            Condition::Net(net, bits) => {
                 Some(known.ends.iter().any(|end| within(ip(*end), *net, *bits)))
             }
-            Test::Port(port) => Some(known.ends.iter().any(|end| end.port() == *port)),
-            Test::Stream(number) => Some(known.number == *number),
-            Test::MinStall(least) if known.longest_stall >= *least => Some(true),
-            Test::MinStall(_) => known.over.then_some(false),
-            Test::Not(test) => test.holds(known).map(|holds| !holds),
-            Test::All(tests) => all(tests, known, false),
-            Test::Any(tests) => all(tests, known, true),
+            Condition::Port(port) => Some(known.ends.iter().any(|end| end.port() == *port)),
+            Condition::Stream(number) => Some(known.number == *number),
+            Condition::MinStall(min) if known.longest_stall >= *min => Some(true),
+            Condition::MinStall(_) => known.over.then_some(false),
+            Condition::Not(condition) => condition.holds(known).map(|holds| !holds),
+            Condition::All(conditions) => join(conditions, known, false),
+            Condition::Any(conditions) => join(conditions, known, true),
         }
     }
 
     fn asks_for_stalls(&self) -> bool {
         match self {
-            Test::MinStall(_) => true,
-            Test::Not(test) => test.asks_for_stalls(),
-            Test::All(tests) | Test::Any(tests) => tests.iter().any(Test::asks_for_stalls),
+            Condition::MinStall(_) => true,
+            Condition::Not(condition) => condition.asks_for_stalls(),
+            Condition::All(conditions) | Condition::Any(conditions) => {
+                conditions.iter().any(Condition::asks_for_stalls)
+            }
             _ => false,
         }
     }
 }
 
-/// Whether one of these tests decides (`or` by one that holds, `and` by one that does not), else
-/// whether all are known.
-fn all(tests: &[Test], known: &Known, decides: bool) -> Option<bool> {
-    let mut open = false;
-    for test in tests {
-        match test.holds(known) {
-            Some(holds) if holds == decides => return Some(decides),
+/// Joins conditions: by `or` if `decisive` is true (one that holds decides), by `and` if it is false (one
+/// that does not hold decides). `None`: none decides, and some are not known yet.
+fn join(conditions: &[Condition], known: &KnownStream, decisive: bool) -> Option<bool> {
+    let mut all_known = true;
+    for condition in conditions {
+        match condition.holds(known) {
+            Some(holds) if holds == decisive => return Some(decisive),
             Some(_) => {}
-            None => open = true,
+            None => all_known = false,
         }
     }
-    (!open).then_some(!decides)
+    all_known.then_some(!decisive)
 }
 
 fn within(ip: IpAddr, net: IpAddr, bits: u8) -> bool {
@@ -131,16 +132,16 @@ fn within(ip: IpAddr, net: IpAddr, bits: u8) -> bool {
     differ.checked_shr(of.saturating_sub(bits.into())).unwrap_or(0) == 0
 }
 
-/// A piece of a filter: where it begins, in characters from 1, and what it is.
+/// A word or parenthesis of a filter, and where it begins: in characters, from 1.
 #[derive(Debug, Clone, Copy)]
 struct Token<'a> {
     at: usize,
     text: &'a str,
 }
 
-/// What a filter cannot be, and where.
+/// A syntax error, and where it is: in characters, from 1.
 #[derive(Debug, PartialEq, Eq)]
-struct Wrong {
+struct SyntaxError {
     at: usize,
     what: String,
 }
@@ -149,54 +150,59 @@ impl FromStr for Filter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.len() > LONGEST {
-            return Err(format!("the filter is longer than {LONGEST} bytes"));
+        if text.len() > MAX_FILTER_BYTES {
+            return Err(format!("the filter is longer than {MAX_FILTER_BYTES} bytes"));
         }
-        let mut reading = Reading { tokens: tokens(text), next: 0, word: None, text };
-        match reading.whole() {
-            Ok(test) => Ok(Filter { text: text.trim().to_string(), test }),
-            Err(Wrong { at, what }) => Err(shown(text, at, &what)),
+        let mut parser = Parser { tokens: tokens(text), next: 0, keyword: None, text };
+        match parser.filter() {
+            Ok(condition) => Ok(Filter { text: text.trim().to_string(), condition }),
+            Err(error) => Err(error.message(text)),
         }
     }
 }
 
-/// The error, the filter and a mark under the place. Only what is near is shown of a long filter.
-fn shown(text: &str, at: usize, what: &str) -> String {
-    let from = at.saturating_sub(40);
-    let near: String = text
-        .chars()
-        .skip(from)
-        .take(70)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect();
-    let mark = " ".repeat(at.saturating_sub(1 + from));
-    format!("{what}, at character {at}\n  {near}\n  {mark}^\n{WORDS}")
+impl SyntaxError {
+    /// The error, the filter and a mark below the place; of a long filter only the part around it.
+    fn message(&self, filter: &str) -> String {
+        const COLUMNS_BEFORE: usize = 40;
+        const COLUMNS_SHOWN: usize = 70;
+        let SyntaxError { at, what } = self;
+        let from = at.saturating_sub(COLUMNS_BEFORE);
+        let near: String = filter
+            .chars()
+            .skip(from)
+            .take(COLUMNS_SHOWN)
+            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+            .collect();
+        let mark = " ".repeat(at.saturating_sub(1 + from));
+        format!("{what}, at character {at}\n  {near}\n  {mark}^\n{SYNTAX}")
+    }
 }
 
-fn tokens(text: &str) -> Vec<Token<'_>> {
+/// The words and parentheses of a filter.
+fn tokens(filter: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
-    let mut began: Option<(usize, usize)> = None;
-    for (at, (byte, c)) in text.char_indices().enumerate() {
-        let alone = matches!(c, '(' | ')' | '!');
-        if (alone || c.is_whitespace())
-            && let Some((at, from)) = began.take()
-        {
-            tokens.push(Token { at, text: &text[from..byte] });
+    let mut rest = filter;
+    let mut at = 1;
+    while let Some(first) = rest.chars().next() {
+        let stands_alone = |c: char| matches!(c, '(' | ')' | '!');
+        let length = if stands_alone(first) || first.is_whitespace() {
+            first.len_utf8()
+        } else {
+            rest.find(|c: char| stands_alone(c) || c.is_whitespace()).unwrap_or(rest.len())
+        };
+        let Some((text, after)) = rest.split_at_checked(length) else { break };
+        if !first.is_whitespace() {
+            tokens.push(Token { at, text });
         }
-        if alone {
-            tokens.push(Token { at: at + 1, text: &text[byte..byte + c.len_utf8()] });
-        } else if !c.is_whitespace() && began.is_none() {
-            began = Some((at + 1, byte));
-        }
-    }
-    if let Some((at, from)) = began {
-        tokens.push(Token { at, text: &text[from..] });
+        at += text.chars().count();
+        rest = after;
     }
     tokens
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum Keyword {
     Host,
     Net,
     Port,
@@ -204,59 +210,59 @@ enum Word {
     MinStall,
 }
 
-impl Word {
+impl Keyword {
     fn of(text: &str) -> Option<Self> {
         Some(match text {
-            "host" => Word::Host,
-            "net" => Word::Net,
-            "port" => Word::Port,
-            "stream" => Word::Stream,
-            "min-stall" => Word::MinStall,
+            "host" => Keyword::Host,
+            "net" => Keyword::Net,
+            "port" => Keyword::Port,
+            "stream" => Keyword::Stream,
+            "min-stall" => Keyword::MinStall,
             _ => return None,
         })
     }
 
-    /// The word and its value: what it asks, or what it needs.
-    fn with(self, value: &str) -> Result<Test, &'static str> {
+    /// The condition that it makes with a value, or the value that it needs.
+    fn condition(self, value: &str) -> Result<Condition, &'static str> {
         match self {
-            Word::Host => value
+            Keyword::Host => value
                 .parse::<IpAddr>()
-                .map(|ip| Test::Host(ip.to_canonical()))
+                .map(|ip| Condition::Host(ip.to_canonical()))
                 .map_err(|_| "host needs an IP address: host 198.18.0.2"),
-            Word::Net => net(value).ok_or("net needs a network: net 198.18.0.0/24"),
-            Word::Port => {
-                value.parse().map(Test::Port).map_err(|_| "port needs a number up to 65535")
+            Keyword::Net => net(value).ok_or("net needs a network: net 198.18.0.0/24"),
+            Keyword::Port => {
+                value.parse().map(Condition::Port).map_err(|_| "port needs a number up to 65535")
             }
-            Word::Stream => {
-                value.parse().map(Test::Stream).map_err(|_| "stream needs a number from 0")
+            Keyword::Stream => {
+                value.parse().map(Condition::Stream).map_err(|_| "stream needs a number from 0")
             }
-            Word::MinStall => text::parse::duration_with_unit(value)
-                .map(Test::MinStall)
+            Keyword::MinStall => text::parse::duration_with_unit(value)
+                .map(Condition::MinStall)
                 .map_err(|_| "min-stall needs a time with a unit: min-stall 200ms"),
         }
     }
 }
 
-fn net(value: &str) -> Option<Test> {
+fn net(value: &str) -> Option<Condition> {
     let (ip, bits) = match value.split_once('/') {
         Some((ip, bits)) => (ip.parse::<IpAddr>().ok()?, Some(bits.parse::<u8>().ok()?)),
         None => (value.parse().ok()?, None),
     };
-    let most = if ip.is_ipv4() { 32 } else { 128 };
-    let bits = bits.unwrap_or(most);
-    (bits <= most).then_some(Test::Net(ip, bits))
+    let max_bits = if ip.is_ipv4() { 32 } else { 128 };
+    let bits = bits.unwrap_or(max_bits);
+    (bits <= max_bits).then_some(Condition::Net(ip, bits))
 }
 
-/// A filter that is being read.
-struct Reading<'a> {
+/// A recursive-descent parser.
+struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     next: usize,
-    /// The last word: `port 80 or 443` needs it once.
-    word: Option<Word>,
+    /// The last keyword, which `port 80 or 443` does not repeat.
+    keyword: Option<Keyword>,
     text: &'a str,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> Parser<'a> {
     fn peek(&self) -> Option<Token<'a>> {
         self.tokens.get(self.next).copied()
     }
@@ -267,117 +273,121 @@ impl<'a> Reading<'a> {
         Some(token)
     }
 
-    /// Something is missing where the filter ends.
-    fn end(&self, what: &str) -> Wrong {
-        Wrong { at: self.text.trim_end().chars().count() + 1, what: what.to_string() }
+    /// Something is missing at the end of the filter.
+    fn error_at_end(&self, what: &str) -> SyntaxError {
+        SyntaxError { at: self.text.trim_end().chars().count() + 1, what: what.to_string() }
     }
 
-    fn whole(&mut self) -> Result<Test, Wrong> {
-        let test = self.tests(0)?;
+    fn filter(&mut self) -> Result<Condition, SyntaxError> {
+        let condition = self.conditions(0)?;
         match self.peek() {
-            None => Ok(test),
+            None => Ok(condition),
             Some(token) if token.text == ")" => {
-                Err(Wrong { at: token.at, what: "this ) closes no (".to_string() })
+                Err(SyntaxError { at: token.at, what: "this ) has no matching (".to_string() })
             }
-            Some(token) => Err(Wrong {
+            Some(token) => Err(SyntaxError {
                 at: token.at,
-                what: format!("«{}» needs and or or before it", short(token.text)),
+                what: format!("«{}» needs «and» or «or» before it", short(token.text)),
             }),
         }
     }
 
-    /// Tests with `and` between them, or with `or`.
-    fn tests(&mut self, depth: usize) -> Result<Test, Wrong> {
-        let first = self.test(depth)?;
-        let mut tests = vec![first];
-        let mut join: Option<bool> = None;
+    /// Conditions joined by `and`, or by `or`.
+    fn conditions(&mut self, depth: usize) -> Result<Condition, SyntaxError> {
+        let first = self.condition(depth)?;
+        let mut others = Vec::new();
+        let mut is_any: Option<bool> = None;
         while let Some(token) = self.peek() {
             let any = match token.text {
                 "and" | "&&" => false,
                 "or" | "||" => true,
                 _ => break,
             };
-            if join.is_some_and(|before| before != any) {
-                let what = "and beside or: say with ( ) which comes first".to_string();
-                return Err(Wrong { at: token.at, what });
+            if is_any.is_some_and(|before| before != any) {
+                let what = "«and» next to «or»: group them with ( )".to_string();
+                return Err(SyntaxError { at: token.at, what });
             }
-            join = Some(any);
+            is_any = Some(any);
             self.next += 1;
-            tests.push(self.test(depth)?);
+            others.push(self.condition(depth)?);
         }
-        Ok(match join {
-            Some(true) => Test::Any(tests),
-            Some(false) => Test::All(tests),
-            None => tests.swap_remove(0),
+        let all = |first| std::iter::once(first).chain(others).collect();
+        Ok(match is_any {
+            Some(true) => Condition::Any(all(first)),
+            Some(false) => Condition::All(all(first)),
+            None => first,
         })
     }
 
-    fn test(&mut self, depth: usize) -> Result<Test, Wrong> {
+    fn condition(&mut self, depth: usize) -> Result<Condition, SyntaxError> {
         let mut not = false;
         while self.peek().is_some_and(|token| matches!(token.text, "not" | "!")) {
             not = !not;
             self.next += 1;
         }
         let Some(token) = self.take() else {
-            let what =
-                if self.tokens.is_empty() { "the filter is empty" } else { "it ends too soon" };
-            return Err(self.end(what));
+            let what = if self.tokens.is_empty() {
+                "the filter is empty"
+            } else {
+                "the filter is incomplete"
+            };
+            return Err(self.error_at_end(what));
         };
-        let test = if token.text == "(" { self.group(token, depth)? } else { self.word(token)? };
-        Ok(if not { Test::Not(Box::new(test)) } else { test })
+        let condition =
+            if token.text == "(" { self.group(token, depth)? } else { self.keyword(token)? };
+        Ok(if not { Condition::Not(Box::new(condition)) } else { condition })
     }
 
-    fn group(&mut self, open: Token<'a>, depth: usize) -> Result<Test, Wrong> {
-        if depth >= DEPTH {
-            let what = format!("more than {DEPTH} parentheses within each other");
-            return Err(Wrong { at: open.at, what });
+    fn group(&mut self, open: Token<'a>, depth: usize) -> Result<Condition, SyntaxError> {
+        if depth >= MAX_NESTING {
+            let what = format!("more than {MAX_NESTING} nested parentheses");
+            return Err(SyntaxError { at: open.at, what });
         }
-        let test = self.tests(depth + 1)?;
+        let condition = self.conditions(depth + 1)?;
         match self.take() {
-            Some(token) if token.text == ")" => Ok(test),
+            Some(token) if token.text == ")" => Ok(condition),
             Some(token) => {
-                let what = format!("«{}» needs and or or before it", short(token.text));
-                Err(Wrong { at: token.at, what })
+                let what = format!("«{}» needs «and» or «or» before it", short(token.text));
+                Err(SyntaxError { at: token.at, what })
             }
-            None => Err(Wrong { at: open.at, what: "this ( is never closed".to_string() }),
+            None => Err(SyntaxError { at: open.at, what: "this ( has no matching )".to_string() }),
         }
     }
 
-    fn word(&mut self, token: Token<'a>) -> Result<Test, Wrong> {
+    fn keyword(&mut self, token: Token<'a>) -> Result<Condition, SyntaxError> {
         if token.text == "tcp" {
-            // All are: `tcp port 80`, or `tcp` alone.
-            let Some(next) = self.peek().filter(|next| Word::of(next.text).is_some()) else {
-                return Ok(Test::Tcp);
+            // All streams are TCP: `tcp port 80` is `port 80`, and `tcp` alone is always true.
+            let Some(next) = self.peek().filter(|next| Keyword::of(next.text).is_some()) else {
+                return Ok(Condition::Tcp);
             };
             self.next += 1;
-            return self.word(next);
+            return self.keyword(next);
         }
-        if let Some(word) = Word::of(token.text) {
-            self.word = Some(word);
+        if let Some(keyword) = Keyword::of(token.text) {
+            self.keyword = Some(keyword);
             let Some(value) = self.take() else {
-                let what = word.with("").err().unwrap_or("it ends too soon");
-                return Err(self.end(what));
+                let what = keyword.condition("").err().unwrap_or("the filter is incomplete");
+                return Err(self.error_at_end(what));
             };
-            return word
-                .with(value.text)
-                .map_err(|what| Wrong { at: value.at, what: what.to_string() });
+            return keyword
+                .condition(value.text)
+                .map_err(|what| SyntaxError { at: value.at, what: what.to_string() });
         }
-        let again = self.word.map(|word| word.with(token.text));
-        if let Some(Ok(test)) = again {
-            return Ok(test);
+        if let Some(Ok(condition)) = self.keyword.map(|keyword| keyword.condition(token.text)) {
+            return Ok(condition);
         }
         let what = match token.text {
             "src" | "dst" => "a stream has both directions: leave src and dst out".to_string(),
             "and" | "or" | "&&" | "||" | ")" => {
-                format!("«{}» needs a test before it", token.text)
+                format!("«{}» needs a condition before it", token.text)
             }
-            text => format!("«{}» is no word of a filter", short(text)),
+            text => format!("«{}» is no keyword of a filter", short(text)),
         };
-        Err(Wrong { at: token.at, what })
+        Err(SyntaxError { at: token.at, what })
     }
 }
 
-/// As much of a text as an error needs.
+/// A text, truncated for an error message.
 fn short(text: &str) -> String {
     let cut: String = text.chars().take(24).collect();
     if cut.len() < text.len() { format!("{cut}…") } else { cut }
@@ -389,8 +399,8 @@ mod tests {
 
     use super::*;
 
-    fn known(number: u64, stall_ms: u64, over: bool) -> Known {
-        Known {
+    fn known(number: u64, stall_ms: u64, over: bool) -> KnownStream {
+        KnownStream {
             ends: ["198.18.0.1:5000", "198.18.0.2:80"].map(|end| end.parse().unwrap()),
             number,
             longest_stall: Duration::from_millis(stall_ms),
@@ -403,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_their_sums() {
+    fn conditions_and_their_combinations() {
         for yes in [
             "host 198.18.0.2",
             "host ::ffff:198.18.0.2",
@@ -452,24 +462,24 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_wrong_and_where() {
+    fn syntax_errors_have_a_reason_and_a_place() {
         for (text, at, what) in [
             ("", 1, "the filter is empty"),
             ("host", 5, "host needs an IP address"),
             ("host web-3", 6, "host needs an IP address"),
-            ("host 198.18.0.2 an port 80", 17, "«an» needs and or or before it"),
-            ("host 198.18.0.2 and prt 80", 21, "«prt» is no word of a filter"),
-            ("port 80 and", 12, "it ends too soon"),
+            ("host 198.18.0.2 an port 80", 17, "«an» needs «and» or «or» before it"),
+            ("host 198.18.0.2 and prt 80", 21, "«prt» is no keyword of a filter"),
+            ("port 80 and", 12, "the filter is incomplete"),
             ("port 65536", 6, "port needs a number"),
             ("port http", 6, "port needs a number"),
             ("min-stall 200", 11, "min-stall needs a time with a unit"),
             ("net 198.18.0.0/33", 5, "net needs a network"),
-            ("(port 80", 1, "this ( is never closed"),
-            ("port 80)", 8, "this ) closes no ("),
-            ("port 80 and host 198.18.0.2 or stream 1", 29, "and beside or"),
+            ("(port 80", 1, "this ( has no matching )"),
+            ("port 80)", 8, "this ) has no matching ("),
+            ("port 80 and host 198.18.0.2 or stream 1", 29, "«and» next to «or»"),
             ("src host 198.18.0.2", 1, "a stream has both directions"),
-            ("or port 80", 1, "«or» needs a test before it"),
-            ("µ", 1, "«µ» is no word"),
+            ("or port 80", 1, "«or» needs a condition before it"),
+            ("µ", 1, "«µ» is no keyword"),
         ] {
             let error = text.parse::<Filter>().unwrap_err();
             let place = format!("at character {at}\n");
@@ -480,31 +490,31 @@ mod tests {
     }
 
     #[test]
-    fn deep_and_long_filters_end() {
+    fn deep_and_long_filters_are_parsed_or_refused() {
         let deep = "(".repeat(5000);
-        assert!(deep.parse::<Filter>().unwrap_err().starts_with("more than 64 parentheses"));
+        assert!(deep.parse::<Filter>().unwrap_err().starts_with("more than 64 nested parentheses"));
         let nots = "not ".repeat(4000) + "port 80";
         assert_eq!(selects(&nots), Some(true));
         let long = "port 80 or ".repeat(1400) + "port 80";
         assert_eq!(selects(&long), Some(true));
-        assert!("(".repeat(LONGEST + 1).parse::<Filter>().is_err());
+        assert!("(".repeat(MAX_FILTER_BYTES + 1).parse::<Filter>().is_err());
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in ".{0,80}") {
+        fn any_text_is_parsed_or_refused(text in ".{0,80}") {
             let _ = text.parse::<Filter>();
         }
 
         #[test]
-        fn any_words_are_read_or_refused(words in prop::collection::vec(
+        fn any_tokens_are_parsed_or_refused(words in prop::collection::vec(
             prop::sample::select(vec!["host", "net", "port", "stream", "min-stall", "and", "or",
                 "not", "(", ")", "!", "tcp", "80", "198.18.0.2", "10.0.0.0/8", "200ms", "::1"]),
             0..20,
         )) {
             let text = words.join(" ");
             if let Ok(filter) = text.parse::<Filter>() {
-                // When the stream is over, the answer is known.
+                // At the end of the stream it is known.
                 prop_assert!(filter.selects(&known(0, 100, true)).is_some());
             }
         }

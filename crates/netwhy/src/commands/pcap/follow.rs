@@ -1,5 +1,4 @@
-//! `--follow`: a capture that is still being written is read as it grows; new findings are told as
-//! they appear, each once.
+//! `--follow`: reads a capture while it grows, and reports each new finding once when it appears.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -8,85 +7,91 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use sys::Stop;
 use sys::capture::{Capture, End};
 use sys::growth::{Growth, Pausing};
 
 use super::options::PcapOptions;
-use super::read::{Read, open};
+use super::reader::{CaptureReader, open};
 use crate::failure::Failure;
-use crate::packets::{EVERY, SHARE, TOLD, line};
-use sys::Stop;
+use crate::packets::{DIAGNOSE_INTERVAL, MAX_LIVE_FINDINGS, MIN_DIAGNOSE_PAUSE_FACTOR, key, line};
 
-/// How long nothing may be written after a writer has closed the file.
-const GRACE: Duration = Duration::from_secs(1);
+/// After its writer closed it, a file is complete if it does not grow for this long.
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Findings that were told.
-struct Told {
-    findings: HashSet<(String, String)>,
+/// Reports findings while packets come.
+struct LiveFindings {
+    /// The keys of the findings reported so far.
+    reported: HashSet<(String, String)>,
     next: Instant,
     packets: u64,
     to_stderr: bool,
 }
 
 /// What grows.
-enum Source {
+enum Growing {
     File(Growth),
+    /// A pipe, and whether its writer has ended.
     Pipe(Arc<AtomicBool>),
 }
 
-/// Reads until the writer has ended, the user stops it or the file cannot be read on.
-pub(super) fn file(read: &mut Read, options: &PcapOptions, stop: &Stop) -> anyhow::Result<()> {
+/// Reads until the writer ends, until Ctrl-C, or until the file cannot be read any further.
+pub(super) fn follow(
+    reader: &mut CaptureReader,
+    options: &PcapOptions,
+    stop: &Stop,
+) -> anyhow::Result<()> {
     let Some(path) = options.files.first() else { return Ok(()) };
     let name = path.display().to_string();
-    let (mut capture, mut source) = begin(path, stop)?;
-    let mut told = Told {
-        findings: HashSet::new(),
-        next: Instant::now() + EVERY,
+    let (mut capture, mut growing) = begin(path, stop)?;
+    let mut findings = LiveFindings {
+        reported: HashSet::new(),
+        next: Instant::now() + DIAGNOSE_INTERVAL,
         packets: 0,
-        to_stderr: options.report.json || options.prints_rows() || options.stream.is_some(),
+        to_stderr: options.report.json || options.prints_table() || options.stream.is_some(),
     };
     let mut closed: Option<Instant> = None;
     let end = loop {
-        let before = read.packets();
-        let end = read.some(&mut capture, 0, Some(told.next))?;
-        told.look(read)?;
+        let packets_before = reader.packets();
+        let end = reader.read(&mut capture, 0, Some(findings.next))?;
+        findings.update(reader)?;
         if stop.is_set() || matches!(end, End::Broken(_)) {
             break end;
         }
         if end == End::Enough {
             continue;
         }
-        if read.packets() > before {
+        if reader.packets() > packets_before {
             closed = closed.map(|_| Instant::now());
         }
-        match &mut source {
-            Source::Pipe(ended) if ended.load(Ordering::Relaxed) => break end,
-            Source::Pipe(_) => {}
-            Source::File(growth) => {
-                if closed.is_some_and(|since| since.elapsed() >= GRACE) {
+        match &mut growing {
+            Growing::Pipe(ended) if ended.load(Ordering::Relaxed) => break end,
+            Growing::Pipe(_) => {}
+            Growing::File(growth) => {
+                if closed.is_some_and(|since| since.elapsed() >= GRACE_PERIOD) {
                     break end;
                 }
                 if growth.wait() {
                     closed = Some(Instant::now());
                 }
-                let taken = capture.reader().offset();
-                if growth.length().is_none_or(|length| length < taken) {
-                    let why = "the file was cut or taken away while it was read".to_string();
-                    read.gap(format!("the rest of {name}"), why);
+                let offset = capture.reader().offset();
+                if growth.length().is_none_or(|length| length < offset) {
+                    let why = "the file was truncated or removed while it was read".to_string();
+                    reader.not_observed(format!("the rest of {name}"), why);
                     break End::Whole;
                 }
             }
         }
     };
-    if !told.findings.is_empty() {
-        told.tell("\n")?;
+    if !findings.reported.is_empty() {
+        findings.print("\n")?;
     }
-    // Whatever is left of a packet that was being written when the user stopped is no damage.
+    // A packet that was half written at Ctrl-C is no damage.
     let end = if stop.is_set() && matches!(end, End::Cut(_)) { End::Whole } else { end };
-    read.ended(&capture, &end, &name, 0)
+    reader.file_ended(&capture, &end, &name, 0)
 }
 
-fn begin(path: &Path, stop: &Stop) -> anyhow::Result<(Capture, Source)> {
+fn begin(path: &Path, stop: &Stop) -> anyhow::Result<(Capture, Growing)> {
     let name = path.display().to_string();
     if path.metadata().is_ok_and(|meta| !meta.is_file()) || path == Path::new("-") {
         let stop = stop.clone();
@@ -94,44 +99,43 @@ fn begin(path: &Path, stop: &Stop) -> anyhow::Result<(Capture, Source)> {
         let (input, ended) = Pausing::open(path, move || stop.is_set()).map_err(failed)?;
         let capture =
             Capture::of(&name, input).map_err(|error| Failure::Observe(error.to_string()))?;
-        return Ok((capture, Source::Pipe(ended)));
+        return Ok((capture, Growing::Pipe(ended)));
     }
-    // Before the first look at the file: its writer may close it meanwhile.
+    // Before the file is opened: its writer may close it meanwhile.
     let growth = Growth::of(path);
     let capture = open(path)?;
     if capture.is_compressed() {
         return Err(Failure::Usage(format!(
-            "cannot follow {}: it is compressed, and where it ends for now cannot be told; \
-             follow the file that is written, or leave --follow out",
-            name
+            "cannot follow {name}: it is compressed, so its current end is not known; follow the \
+             uncompressed file, or leave --follow out"
         ))
         .into());
     }
-    Ok((capture, Source::File(growth)))
+    Ok((capture, Growing::File(growth)))
 }
 
-impl Told {
-    /// Tells what is new, if it is time to.
-    fn look(&mut self, read: &Read) -> anyhow::Result<()> {
+impl LiveFindings {
+    /// Diagnoses the packets so far, if it is time to, and reports new findings.
+    fn update(&mut self, reader: &CaptureReader) -> anyhow::Result<()> {
         let began = Instant::now();
         if began < self.next {
             return Ok(());
         }
-        if read.packets() > self.packets {
-            self.packets = read.packets();
-            let evidence = read.so_far();
+        if reader.packets() > self.packets {
+            self.packets = reader.packets();
+            let evidence = reader.evidence_so_far();
             for finding in diagnose::diagnose(&evidence).findings {
-                let key = (finding.cause.clone(), finding.subject.name.clone());
-                if self.findings.len() < TOLD && self.findings.insert(key) {
-                    self.tell(&line(&finding, &evidence))?;
+                if self.reported.len() < MAX_LIVE_FINDINGS && self.reported.insert(key(&finding)) {
+                    self.print(&line(&finding, &evidence))?;
                 }
             }
         }
-        self.next = Instant::now() + EVERY.max(began.elapsed() * SHARE);
+        self.next =
+            Instant::now() + DIAGNOSE_INTERVAL.max(began.elapsed() * MIN_DIAGNOSE_PAUSE_FACTOR);
         Ok(())
     }
 
-    fn tell(&self, line: &str) -> anyhow::Result<()> {
+    fn print(&self, line: &str) -> anyhow::Result<()> {
         if self.to_stderr {
             eprint!("{line}");
             return Ok(());

@@ -1,18 +1,17 @@
-//! `netwhy pcap`: captures become evidence and are diagnosed by the rules that watch a host.
+//! `netwhy pcap`: captures become evidence, which the same rules diagnose as the evidence of a host.
 //!
-//! - [`options`]: what can be asked
-//! - [`filter`]: which streams are told
-//! - [`read`]: files to evidence
-//! - [`shares`]: the same on several CPUs
-//! - [`watcher`]: who selects, records and writes rows meanwhile
+//! - [`options`]: the options
+//! - [`filter`]: which streams are selected
+//! - [`reader`]: files to evidence
+//! - [`parallel`]: the same on several CPUs
+//! - [`watcher`]: selects streams, records them and writes tables while the capture is read
 //! - [`follow`]: files that grow
 //! - [`path`]: two captures of one path, one at each end
 //! - [`depth`]: one stream in depth
-//! - [`show`]: the same as text
-//! - [`row_sink`]: where their rows go
-//! - [`rows`]: streams, turns and events as tables
-//! - [`annotate`]: the capture with comments on its packets
-//! - [`comments`]: what there is to say of a packet
+//! - [`show`]: one stream in depth, as text
+//! - [`tables`], [`table_writer`]: streams, exchanges and events as tables
+//! - [`annotate`]: a copy of the capture with comments on its packets
+//! - [`comments`]: those comments
 
 mod annotate;
 mod comments;
@@ -20,15 +19,15 @@ mod depth;
 mod filter;
 mod follow;
 mod options;
+mod parallel;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod path;
-mod read;
-mod row_sink;
-mod rows;
+mod reader;
 mod run;
-mod shares;
 mod show;
+mod table_writer;
+mod tables;
 mod watcher;
 
 pub(crate) use options::PcapOptions as Options;

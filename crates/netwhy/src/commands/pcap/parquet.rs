@@ -1,4 +1,4 @@
-//! Rows as Parquet: so many rows are kept and written as one group, each column by itself.
+//! Rows as Parquet: rows are buffered and written as one row group, column by column.
 
 use std::fs::File;
 use std::io;
@@ -10,32 +10,32 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use report::rows::{Cell, CellKind, Column};
+use report::tables::{Cell, CellKind, Column};
 
-use super::row_sink::Sink;
+use super::table_writer::TableWriter;
 
-/// Rows of a group: of the widest table some 10 MiB.
-const GROUP: usize = 16 << 10;
+/// Rows of a row group: about 10 MiB of the widest table.
+const ROWS_PER_GROUP: usize = 16 << 10;
 
 /// A table in a file.
 pub(super) struct Parquet {
     writer: SerializedFileWriter<File>,
-    columns: Vec<Values>,
+    columns: Vec<BufferedColumn>,
     rows: usize,
 }
 
-/// What a column has of the group that is not written yet: its values, and for each row whether it
-/// has one.
-struct Values {
-    of: Typed,
-    there: Vec<i16>,
+/// A column of the row group that is not written yet.
+struct BufferedColumn {
+    values: Values,
+    /// For each row 1 if it has a value, 0 if it is null (Parquet's definition levels).
+    definition_levels: Vec<i16>,
 }
 
-enum Typed {
-    Whole(Vec<i64>),
-    Real(Vec<f64>),
-    Words(Vec<ByteArray>),
-    Truth(Vec<bool>),
+enum Values {
+    Integer(Vec<i64>),
+    Float(Vec<f64>),
+    Text(Vec<ByteArray>),
+    Boolean(Vec<bool>),
 }
 
 impl Parquet {
@@ -43,10 +43,10 @@ impl Parquet {
         let mut schema = "message rows {\n".to_string();
         for Column { name, kind, .. } in columns {
             let kind = match kind {
-                CellKind::Whole => format!("INT64 {name}"),
-                CellKind::Real => format!("DOUBLE {name}"),
-                CellKind::Words => format!("BYTE_ARRAY {name} (STRING)"),
-                CellKind::Truth => format!("BOOLEAN {name}"),
+                CellKind::Integer => format!("INT64 {name}"),
+                CellKind::Float => format!("DOUBLE {name}"),
+                CellKind::Text => format!("BYTE_ARRAY {name} (STRING)"),
+                CellKind::Boolean => format!("BOOLEAN {name}"),
             };
             schema.push_str(&format!("OPTIONAL {kind};\n"));
         }
@@ -58,55 +58,55 @@ impl Parquet {
             .set_created_by(format!("netwhy {}", env!("CARGO_PKG_VERSION")))
             .build();
         let writer = SerializedFileWriter::new(file, schema, Arc::new(properties));
-        let values = columns.iter().map(|column| Values {
-            there: Vec::new(),
-            of: match column.kind {
-                CellKind::Whole => Typed::Whole(Vec::new()),
-                CellKind::Real => Typed::Real(Vec::new()),
-                CellKind::Words => Typed::Words(Vec::new()),
-                CellKind::Truth => Typed::Truth(Vec::new()),
+        let buffered = columns.iter().map(|column| BufferedColumn {
+            definition_levels: Vec::new(),
+            values: match column.kind {
+                CellKind::Integer => Values::Integer(Vec::new()),
+                CellKind::Float => Values::Float(Vec::new()),
+                CellKind::Text => Values::Text(Vec::new()),
+                CellKind::Boolean => Values::Boolean(Vec::new()),
             },
         });
-        Ok(Parquet { writer: writer.map_err(failed)?, columns: values.collect(), rows: 0 })
+        Ok(Parquet { writer: writer.map_err(failed)?, columns: buffered.collect(), rows: 0 })
     }
 
-    /// Writes what was kept.
-    fn group(&mut self) -> Result<(), ParquetError> {
+    /// Writes the buffered rows.
+    fn write_group(&mut self) -> Result<(), ParquetError> {
         if self.rows == 0 {
             return Ok(());
         }
         self.rows = 0;
         let mut group = self.writer.next_row_group()?;
-        for values in &mut self.columns {
-            values.write(&mut group)?;
+        for column in &mut self.columns {
+            column.write(&mut group)?;
         }
         group.close()?;
         Ok(())
     }
 }
 
-impl Values {
+impl BufferedColumn {
     fn add(&mut self, cell: &Cell) {
-        let there = match (&mut self.of, cell) {
-            (Typed::Whole(values), Cell::Whole(value)) => {
+        let is_present = match (&mut self.values, cell) {
+            (Values::Integer(values), Cell::Integer(value)) => {
                 values.push(*value);
                 true
             }
-            (Typed::Real(values), Cell::Real(value)) => {
+            (Values::Float(values), Cell::Float(value)) => {
                 values.push(*value);
                 true
             }
-            (Typed::Words(values), Cell::Words(words)) => {
+            (Values::Text(values), Cell::Text(words)) => {
                 values.push(ByteArray::from(words.as_str()));
                 true
             }
-            (Typed::Truth(values), Cell::Truth(value)) => {
+            (Values::Boolean(values), Cell::Boolean(value)) => {
                 values.push(*value);
                 true
             }
             _ => false,
         };
-        self.there.push(i16::from(there));
+        self.definition_levels.push(i16::from(is_present));
     }
 
     fn write(
@@ -114,41 +114,41 @@ impl Values {
         group: &mut SerializedRowGroupWriter<'_, File>,
     ) -> Result<(), ParquetError> {
         let Some(mut column) = group.next_column()? else {
-            return Err(ParquetError::General("a column too many".to_string()));
+            return Err(ParquetError::General("the row group has too few columns".to_string()));
         };
-        let there = Some(&self.there[..]);
-        match &mut self.of {
-            Typed::Whole(values) => {
-                column.typed::<Int64Type>().write_batch(values, there, None)?;
+        let levels = Some(self.definition_levels.as_slice());
+        match &mut self.values {
+            Values::Integer(values) => {
+                column.typed::<Int64Type>().write_batch(values, levels, None)?;
                 values.clear();
             }
-            Typed::Real(values) => {
-                column.typed::<DoubleType>().write_batch(values, there, None)?;
+            Values::Float(values) => {
+                column.typed::<DoubleType>().write_batch(values, levels, None)?;
                 values.clear();
             }
-            Typed::Words(values) => {
-                column.typed::<ByteArrayType>().write_batch(values, there, None)?;
+            Values::Text(values) => {
+                column.typed::<ByteArrayType>().write_batch(values, levels, None)?;
                 values.clear();
             }
-            Typed::Truth(values) => {
-                column.typed::<BoolType>().write_batch(values, there, None)?;
+            Values::Boolean(values) => {
+                column.typed::<BoolType>().write_batch(values, levels, None)?;
                 values.clear();
             }
         }
-        self.there.clear();
+        self.definition_levels.clear();
         column.close()
     }
 }
 
-impl Sink for Parquet {
+impl TableWriter for Parquet {
     fn row(&mut self, cells: &[Cell]) -> io::Result<()> {
-        self.columns.iter_mut().zip(cells).for_each(|(values, cell)| values.add(cell));
+        self.columns.iter_mut().zip(cells).for_each(|(column, cell)| column.add(cell));
         self.rows += 1;
-        if self.rows >= GROUP { self.group().map_err(failed) } else { Ok(()) }
+        if self.rows >= ROWS_PER_GROUP { self.write_group().map_err(failed) } else { Ok(()) }
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<()> {
-        self.group().map_err(failed)?;
+        self.write_group().map_err(failed)?;
         self.writer.close().map(|_| ()).map_err(failed)
     }
 }
@@ -171,24 +171,24 @@ mod tests {
     use super::*;
 
     fn column(name: &str, kind: CellKind) -> Column<()> {
-        let of = Box::new(|_: &(), _: i64| Cell::Missing);
-        Column { name: name.to_string(), kind, is: String::new(), of }
+        let cell = Box::new(|_: &(), _: i64| Cell::Missing);
+        Column { name: name.to_string(), kind, description: String::new(), cell }
     }
 
     #[test]
-    fn rows_come_back_and_what_is_missing_is_null() {
+    fn rows_read_back_and_missing_cells_are_null() {
         let columns = [
-            column("number", CellKind::Whole),
-            column("share", CellKind::Real),
-            column("name", CellKind::Words),
-            column("yes", CellKind::Truth),
+            column("number", CellKind::Integer),
+            column("share", CellKind::Float),
+            column("name", CellKind::Text),
+            column("yes", CellKind::Boolean),
         ];
         let file = tempfile::tempfile().unwrap();
         let mut table = Box::new(Parquet::begin(file.try_clone().unwrap(), &columns).unwrap());
-        let rows = GROUP as i64 + 5;
+        let rows = ROWS_PER_GROUP as i64 + 5;
         for number in 0..rows {
-            let name = if number % 2 == 0 { Cell::Missing } else { Cell::Words("a".to_string()) };
-            let cells = [Cell::Whole(-number), Cell::Real(0.5), name, Cell::Truth(number > 7)];
+            let name = if number % 2 == 0 { Cell::Missing } else { Cell::Text("a".to_string()) };
+            let cells = [Cell::Integer(-number), Cell::Float(0.5), name, Cell::Boolean(number > 7)];
             table.row(&cells).unwrap();
         }
         table.finish().unwrap();

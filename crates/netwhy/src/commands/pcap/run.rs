@@ -1,25 +1,23 @@
-//! `netwhy pcap`: captures become evidence and are diagnosed by the rules that watch a host.
+//! `netwhy pcap`: reads the captures, diagnoses them, prints the report or one stream.
+
+use sys::Stop;
+use text::sanitize;
 
 use super::depth;
-use super::follow;
-use super::path;
-use super::shares;
-use super::show;
-use super::watcher;
-
 use super::filter::Filter;
-use super::options::Choice;
-use super::read::{Read, Whole};
-use super::rows::Rows;
-use super::watcher::{Record, Watcher};
+use super::follow::follow;
+use super::options::{PcapOptions, StreamChoice};
+use super::parallel::read_files;
+use super::path;
+use super::reader::{CaptureReader, Finished};
+use super::show;
+use super::tables::Tables;
+use super::watcher::{Recording, StreamNumbers, Watcher};
 use crate::failure::Failure;
 use crate::output;
-use sys::Stop;
 
-use super::options::PcapOptions;
-
-/// Packets that are kept of each stream that may be the one that is shown.
-const EACH: usize = 2_000;
+/// Most packets recorded of each stream, when it is not known yet which one is shown.
+const MAX_PACKETS_OF_CANDIDATE: usize = 2_000;
 
 /// `netwhy pcap FILE...`: all files are one capture.
 pub(crate) fn run(options: &PcapOptions) -> anyhow::Result<u8> {
@@ -31,44 +29,44 @@ pub(crate) fn run(options: &PcapOptions) -> anyhow::Result<u8> {
     match &options.stream {
         None => report(options, &stop),
         Some(choice) => {
-            one(options, choice, &stop)?;
+            one_stream(options, choice, &stop)?;
             Ok(0)
         }
     }
 }
 
-/// The causes, and rows if they are asked for.
+/// The report, and tables if they are wanted.
 fn report(options: &PcapOptions, stop: &Stop) -> anyhow::Result<u8> {
-    let rows = Rows::create(options)?;
+    let tables = Tables::create(options)?;
     let filter = &options.filter;
     let mut known = None;
     let asks_for_stalls = filter.as_ref().is_some_and(Filter::asks_for_stalls);
-    if asks_for_stalls && (rows.is_some() || options.annotate.is_some()) {
-        // Which streams have rows is known only when they are over.
-        let selected = Some(watcher::Numbers::default());
+    if asks_for_stalls && (tables.is_some() || options.annotate.is_some()) {
+        // Which streams it selects is known only at their end: the capture is read twice.
+        let selected = Some(StreamNumbers::default());
         let watcher = Watcher { filter: filter.clone(), selected, ..Watcher::default() };
-        let whole = once(options, Some(watcher), stop, false)?;
-        known = whole.watcher.and_then(|watcher| watcher.selected);
+        let first_pass = read_once(options, Some(watcher), stop, Pass::First)?;
+        known = first_pass.watcher.and_then(|watcher| watcher.selected);
     }
-    let watcher = (filter.is_some() || rows.is_some()).then(|| Watcher {
+    let watcher = (filter.is_some() || tables.is_some()).then(|| Watcher {
         filter: filter.clone(),
         known,
-        rows,
+        tables,
         ..Watcher::default()
     });
-    let Whole { evidence, watcher } = once(options, watcher, stop, true)?;
-    let mut wrote = String::new();
+    let Finished { evidence, watcher } = read_once(options, watcher, stop, Pass::Last)?;
+    let mut written = String::new();
     if let Some(mut watcher) = watcher {
         if let Some(error) = watcher.failed.take() {
             return Err(error);
         }
-        if let Some(rows) = watcher.rows.take() {
-            wrote = rows.finish()?;
+        if let Some(tables) = watcher.tables.take() {
+            written = tables.finish()?;
         }
     }
     let report = diagnose::diagnose(&evidence);
     let style = output::style(&options.report, false);
-    if !options.prints_rows() {
+    if !options.prints_table() {
         let text = if options.report.json {
             report::json(&report)
         } else {
@@ -76,46 +74,35 @@ fn report(options: &PcapOptions, stop: &Stop) -> anyhow::Result<u8> {
         };
         output::print(&text, options.report.output.as_deref(), false)?;
     }
-    eprint!("{}", output::harmless(&wrote));
-    Ok(crate::output::severity_code(&report, &options.report))
+    eprint!("{}", sanitize::output(&written));
+    Ok(output::severity_code(&report, &options.report))
 }
 
 /// One stream in depth.
-fn one(options: &PcapOptions, choice: &Choice, stop: &Stop) -> anyhow::Result<()> {
+fn one_stream(options: &PcapOptions, choice: &StreamChoice, stop: &Stop) -> anyhow::Result<()> {
     let (number, filter) = match choice {
-        Choice::Number(number) => (Some(*number), None),
-        Choice::Worst(filter) if options.can_read_twice() && !options.follow => {
-            // Which one it is, the whole capture tells; its packets are looked at then.
-            let watcher = Watcher { filter: Some(filter.clone()), ..Watcher::default() };
-            let whole = once(options, Some(watcher), stop, false)?;
-            if stop.is_set() {
-                let text =
-                    format!("interrupted before the worst stream of {} was known", filter.text());
-                return Err(Failure::Observe(text).into());
-            }
-            let packets = whole.evidence.packets.unwrap_or_default();
-            let Some(worst) = packets.worst.first() else {
-                return Err(none(filter, packets.streams).into());
-            };
-            (Some(worst.number), Some(filter))
+        StreamChoice::Number(number) => (Some(*number), None),
+        StreamChoice::Worst(filter) if options.can_read_twice() && !options.follow => {
+            (Some(worst(options, filter, stop)?), Some(filter))
         }
-        Choice::Worst(filter) => (None, Some(filter)),
+        StreamChoice::Worst(filter) => (None, Some(filter)),
     };
-    let record = match number {
-        Some(number) => Record::One(number, options.ladder()),
-        None => Record::First(options.ladder().min(EACH)),
+    let recording = match number {
+        Some(number) => Recording::One { number, max_packets: options.ladder() },
+        None => Recording::First { max_packets: options.ladder().min(MAX_PACKETS_OF_CANDIDATE) },
     };
     let watcher = Watcher {
         filter: if number.is_none() { filter.cloned() } else { None },
-        record,
+        recording,
         ..Watcher::default()
     };
-    let Whole { evidence, watcher } = once(options, Some(watcher), stop, true)?;
+    let Finished { evidence, watcher } = read_once(options, Some(watcher), stop, Pass::Last)?;
     let packets = evidence.packets.unwrap_or_default();
     let number = number.or(packets.worst.first().map(|worst| worst.number));
     let Some(number) = number else {
-        let none = filter.map(|filter| none(filter, packets.streams));
-        return Err(none.unwrap_or(Failure::Usage("there is no stream".to_string())).into());
+        let failure = filter.map(|filter| none_selected(filter, packets.streams));
+        let none = || Failure::Usage("the capture has no TCP stream".to_string());
+        return Err(failure.unwrap_or_else(none).into());
     };
     let recorded = watcher.and_then(|mut watcher| watcher.recorded.remove(&number));
     let (stream, recorded) = match recorded {
@@ -123,9 +110,10 @@ fn one(options: &PcapOptions, choice: &Choice, stop: &Stop) -> anyhow::Result<()
         None => {
             let worst = packets.worst.into_iter().find(|stream| stream.number == number);
             let Some(stream) = worst else {
-                let streams = text::number(packets.streams);
-                let text =
-                    format!("there is no stream {number}: {streams} streams, numbered from 0");
+                let streams = text::count(packets.streams, "stream");
+                let text = format!(
+                    "there is no stream {number}: the capture has {streams}, numbered from 0"
+                );
                 return Err(Failure::Usage(text).into());
             };
             (stream, None)
@@ -133,42 +121,59 @@ fn one(options: &PcapOptions, choice: &Choice, stop: &Stop) -> anyhow::Result<()
     };
     let depth = recorded.map(|recorded| depth::of(recorded, &stream));
     let text = if options.report.json {
-        format!(
-            "{}\n",
-            serde_json::to_string_pretty(&model::StreamInDepth {
-                schema_version: model::StreamInDepth::SCHEMA_VERSION,
-                stream,
-                depth
-            })?
-        )
+        let schema_version = model::StreamInDepth::SCHEMA_VERSION;
+        let document = model::StreamInDepth { schema_version, stream, depth };
+        format!("{}\n", sanitize::json(&serde_json::to_string_pretty(&document)?))
     } else {
-        output::harmless(&show::stream(&stream, depth.as_ref(), filter))
+        show::stream(&stream, depth.as_ref(), filter, output::style(&options.report, false))
     };
     output::print(&text, options.report.output.as_deref(), false)
 }
 
-fn none(filter: &Filter, streams: u64) -> Failure {
+/// The number of the stream that lost most time of those that a filter selects.
+fn worst(options: &PcapOptions, filter: &Filter, stop: &Stop) -> anyhow::Result<u64> {
+    let watcher = Watcher { filter: Some(filter.clone()), ..Watcher::default() };
+    let first_pass = read_once(options, Some(watcher), stop, Pass::First)?;
+    if stop.is_set() {
+        let text = format!("interrupted before the worst stream of {} was known", filter.text());
+        return Err(Failure::Observe(text).into());
+    }
+    let packets = first_pass.evidence.packets.unwrap_or_default();
+    let worst = packets.worst.first().ok_or_else(|| none_selected(filter, packets.streams))?;
+    Ok(worst.number)
+}
+
+fn none_selected(filter: &Filter, streams: u64) -> Failure {
     Failure::Usage(format!(
         "no stream is selected by: {} (the capture has {})",
         filter.text(),
-        text::number(streams)
+        text::count(streams, "stream")
     ))
 }
 
-/// Reads the capture once. The last time it is read, it is followed and annotated.
-fn once(
+/// Which reading of the capture it is, if it is read more than once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Finds out which streams are wanted.
+    First,
+    /// Follows the file and writes the annotated copy, if the options say so.
+    Last,
+}
+
+/// Reads the capture once.
+fn read_once(
     options: &PcapOptions,
     watcher: Option<Watcher>,
     stop: &Stop,
-    last: bool,
-) -> anyhow::Result<Whole> {
-    let mut read = Read::new(options, watcher, stop)?;
-    let annotate = options.annotate.as_deref().filter(|_| last);
-    read.annotate(annotate)?;
+    pass: Pass,
+) -> anyhow::Result<Finished> {
+    let mut reader = CaptureReader::new(options, watcher, stop);
+    let annotated_path = options.annotate.as_deref().filter(|_| pass == Pass::Last);
+    reader.annotate(annotated_path)?;
     if options.follow {
-        follow::file(&mut read, options, stop)?;
+        follow(&mut reader, options, stop)?;
     } else {
-        shares::files(&mut read, options)?;
+        read_files(&mut reader, options)?;
     }
-    read.finish(annotate)
+    reader.finish(annotated_path)
 }

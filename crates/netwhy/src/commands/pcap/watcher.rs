@@ -1,5 +1,5 @@
-//! Who watches a capture while it is read: selects streams by the filter, records the stream that is
-//! shown in depth, writes rows.
+//! Watches a capture while it is read: selects streams by the filter, records the stream that is shown
+//! in depth, writes the rows of tables.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -10,91 +10,94 @@ use streams::depth::recorder::Recorded;
 use streams::depth::{Clock, Recorder, event};
 use streams::{Nanos, Passed, Stream, Watch};
 
-use super::filter::{Filter, Known};
-use super::rows::Rows;
+use super::filter::{Filter, KnownStream};
+use super::tables::Tables;
 
-/// Streams that are recorded at once, when which of them is shown is known only at the end.
-pub(super) const CANDIDATES: usize = 64;
+/// Most streams that are recorded at once, when it is known only at the end which of them is shown.
+pub(super) const MAX_RECORDED_STREAMS: usize = 64;
 
 /// Watches a capture.
 #[derive(Debug, Default)]
 pub(super) struct Watcher {
     pub(super) filter: Option<Filter>,
-    /// The streams that are selected, where that is known before.
-    pub(super) known: Option<Numbers>,
-    /// Streams that are selected, where they are to be known afterwards.
-    pub(super) selected: Option<Numbers>,
-    pub(super) record: Record,
-    pub(super) rows: Option<Rows>,
-    /// Why rows could not be written.
+    /// The streams that the filter selects, if the capture was read before.
+    pub(super) known: Option<StreamNumbers>,
+    /// Collects the streams that the filter selects, if the capture is read again.
+    pub(super) selected: Option<StreamNumbers>,
+    pub(super) recording: Recording,
+    pub(super) tables: Option<Tables>,
+    /// Why a row could not be written.
     pub(super) failed: Option<anyhow::Error>,
-    pub(super) streams: HashMap<u64, Watched>,
+    pub(super) open: HashMap<u64, OpenStream>,
     pub(super) recorders: BTreeMap<u64, Recorder>,
-    /// What was recorded of streams that are over.
+    /// The recordings of streams that are over.
     pub(super) recorded: BTreeMap<u64, (CapturedStream, Option<Recorded>)>,
 }
 
-/// Numbers of streams, a bit for each: there may be millions.
+/// A set of stream numbers, a bit for each: there may be millions.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Numbers(Vec<u64>);
+pub(super) struct StreamNumbers(Vec<u64>);
 
-impl Numbers {
+impl StreamNumbers {
     fn add(&mut self, number: u64) {
-        let Ok(place) = usize::try_from(number / 64) else { return };
-        if self.0.len() <= place {
-            self.0.resize(place + 1, 0);
+        let Ok(word) = usize::try_from(number / 64) else { return };
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
         }
-        self.0[place] |= 1 << (number % 64);
+        if let Some(bits) = self.0.get_mut(word) {
+            *bits |= 1 << (number % 64);
+        }
     }
 
     fn has(&self, number: u64) -> bool {
-        let bits = usize::try_from(number / 64).ok().and_then(|place| self.0.get(place));
+        let bits = usize::try_from(number / 64).ok().and_then(|word| self.0.get(word));
         bits.is_some_and(|bits| bits >> (number % 64) & 1 == 1)
     }
 }
 
 /// Which streams are recorded packet by packet.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) enum Record {
+pub(super) enum Recording {
     /// None.
     #[default]
     None,
-    /// This one, with so many packets.
-    One(u64, usize),
-    /// The first that may be selected, with so many packets each.
-    First(usize),
+    /// One stream by its number.
+    One { number: u64, max_packets: usize },
+    /// The first streams that the filter may select.
+    First { max_packets: usize },
 }
 
-/// A stream that goes on.
+/// A stream that is not over.
 #[derive(Debug, Default)]
-pub(super) struct Watched {
+pub(super) struct OpenStream {
     clock: Clock,
-    longest: Nanos,
+    longest_stall: Nanos,
 }
 
 impl Watcher {
-    /// Whether every packet is looked at; else the evidence alone is made.
-    fn looks(&self) -> bool {
-        self.rows.is_some() || self.filter.as_ref().is_some_and(Filter::asks_for_stalls)
+    /// Whether every packet is needed, not just the evidence.
+    fn needs_packets(&self) -> bool {
+        self.tables.is_some() || self.filter.as_ref().is_some_and(Filter::asks_for_stalls)
     }
 
-    fn selects_now(&self, known: &Known) -> Option<bool> {
+    fn selects_now(&self, known: &KnownStream) -> Option<bool> {
         if let Some(selected) = &self.known {
             return Some(selected.has(known.number));
         }
         self.filter.as_ref().map_or(Some(true), |filter| filter.selects(known))
     }
 
-    /// Whether a packet between these ends belongs to a stream that is selected.
+    /// Whether a packet between these ends belongs to a selected stream.
     pub(super) fn selects_packet(&self, number: u64, ends: [SocketAddr; 2]) -> bool {
-        let known = Known { ends, number, longest_stall: Duration::ZERO, over: false };
+        let known = KnownStream { ends, number, longest_stall: Duration::ZERO, over: false };
         self.selects_now(&known).unwrap_or(false)
     }
 
-    fn row(&mut self, write: impl FnOnce(&mut Rows) -> anyhow::Result<()>) {
-        if let Some(rows) = &mut self.rows
+    /// Writes rows, unless that failed before.
+    fn write(&mut self, write: impl FnOnce(&mut Tables) -> anyhow::Result<()>) {
+        if let Some(tables) = &mut self.tables
             && self.failed.is_none()
-            && let Err(failure) = write(rows)
+            && let Err(failure) = write(tables)
         {
             self.failed = Some(failure);
         }
@@ -102,121 +105,127 @@ impl Watcher {
 
     /// Records a packet of a stream that may be shown.
     fn record(&mut self, passed: &Passed<'_>) {
-        let number = passed.stream.number;
-        let packets = match self.record {
-            Record::One(wanted, packets) if wanted == number => packets,
-            Record::First(packets) => packets,
+        let stream = passed.stream.number;
+        let max_packets = match self.recording {
+            Recording::One { number, max_packets } if number == stream => max_packets,
+            Recording::First { max_packets } => max_packets,
             _ => return,
         };
         let ends = passed.stream.ends;
-        let known = Known { ends, number, longest_stall: Duration::ZERO, over: false };
-        if let Some(recorder) = self.recorders.get_mut(&number) {
+        let known =
+            KnownStream { ends, number: stream, longest_stall: Duration::ZERO, over: false };
+        if let Some(recorder) = self.recorders.get_mut(&stream) {
             return recorder.packet(passed);
         }
-        // From its first packet, or not at all.
+        // A stream is recorded from its first packet, or not at all.
         let counts = passed.stream.directions.each_ref().map(|one| &one.counts);
         let packets_so_far: u64 =
             counts.iter().map(|one| one.packets.saturating_add(one.copies.into())).sum();
-        let one = matches!(self.record, Record::One(..));
-        let room = self.recorders.len() < CANDIDATES && self.selects_now(&known) != Some(false);
-        if packets_so_far == 1 && (one || room) {
-            self.recorders.entry(number).or_insert_with(|| Recorder::new(packets)).packet(passed);
+        let is_wanted = matches!(self.recording, Recording::One { .. })
+            || self.recorders.len() < MAX_RECORDED_STREAMS
+                && self.selects_now(&known) != Some(false);
+        if packets_so_far == 1 && is_wanted {
+            self.recorders
+                .entry(stream)
+                .or_insert_with(|| Recorder::new(max_packets))
+                .packet(passed);
         }
     }
 
     /// The longest stall of a stream that is over.
-    fn longest(&self, stream: &Stream) -> Nanos {
-        let Some(watched) = self.streams.get(&stream.number) else { return 0 };
-        let (since, _) = watched.clock.over(stream);
-        let closed = watched.clock.still_closed(stream).map_or(0, |(_, time)| time);
-        watched.longest.max(streams::depth::clock::lost(&since)).max(closed)
+    fn longest_stall(&self, stream: &Stream) -> Nanos {
+        let Some(open) = self.open.get(&stream.number) else { return 0 };
+        let (since, _) = open.clock.over(stream);
+        let closed = open.clock.still_closed(stream).map_or(0, |(_, time)| time);
+        open.longest_stall.max(streams::depth::clock::lost(&since)).max(closed)
     }
 }
 
 impl Watch for Watcher {
     fn wants(&self, stream: u64) -> bool {
-        match self.record {
-            Record::One(wanted, _) if wanted == stream => true,
-            Record::First(_) => true,
-            _ => self.looks(),
+        match self.recording {
+            Recording::One { number, .. } if number == stream => true,
+            Recording::First { .. } => true,
+            _ => self.needs_packets(),
         }
     }
 
     fn packet(&mut self, passed: &Passed<'_>) {
         self.record(passed);
-        if !self.looks() {
+        if !self.needs_packets() {
             return;
         }
         let (stream, number) = (passed.stream, passed.stream.number);
-        let known = Known { ends: stream.ends, number, longest_stall: Duration::ZERO, over: false };
+        let known =
+            KnownStream { ends: stream.ends, number, longest_stall: Duration::ZERO, over: false };
         let now = self.selects_now(&known);
         if now == Some(false) {
             return;
         }
-        let watched = self.streams.entry(number).or_default();
-        let (since, spent) = watched.clock.passed(stream, passed.event);
-        watched.longest = watched.longest.max(event::stalled(passed, &since));
-        if self.rows.is_none() || now.is_none() {
+        let open = self.open.entry(number).or_default();
+        let (since, spent) = open.clock.passed(stream, passed.event);
+        open.longest_stall = open.longest_stall.max(event::stalled(passed, &since));
+        if self.tables.is_none() || now.is_none() {
             return;
         }
-        self.row(|rows| {
-            rows.began(passed.began);
+        self.write(|tables| {
+            tables.set_start(passed.began);
             if let Some(spent) = spent {
-                rows.turn(&spent.told(stream, passed.began))?;
+                tables.exchange(&spent.told(stream, passed.began))?;
             }
             let mut events = Vec::new();
             event::of(passed, &since, |event| events.push(event));
-            events.iter().try_for_each(|event| rows.event(event))
+            events.iter().try_for_each(|event| tables.event(event))
         });
     }
 
-    fn selects(&self, stream: &Stream, told: &CapturedStream) -> bool {
-        let longest = Duration::from_nanos(self.longest(stream).max(0).cast_unsigned());
-        let ends = [told.client, told.server];
-        let known = Known { ends, number: told.number, longest_stall: longest, over: true };
+    fn selects(&self, stream: &Stream, captured: &CapturedStream) -> bool {
+        let longest_stall = Duration::from_nanos(self.longest_stall(stream).max(0).cast_unsigned());
+        let ends = [captured.client, captured.server];
+        let known = KnownStream { ends, number: captured.number, longest_stall, over: true };
         self.selects_now(&known).unwrap_or(false)
     }
 
-    fn over(&mut self, stream: &Stream, told: &CapturedStream, began: Nanos, selected: bool) {
-        let watched = self.streams.remove(&told.number);
-        let recorder = self.recorders.remove(&told.number);
-        let wanted = match self.record {
-            Record::None => false,
-            Record::One(wanted, _) => wanted == told.number,
-            Record::First(_) => selected && recorder.is_some(),
+    fn over(&mut self, stream: &Stream, captured: &CapturedStream, began: Nanos, selected: bool) {
+        let open = self.open.remove(&captured.number);
+        let recorder = self.recorders.remove(&captured.number);
+        let may_be_shown = match self.recording {
+            Recording::None => false,
+            Recording::One { number, .. } => number == captured.number,
+            Recording::First { .. } => selected && recorder.is_some(),
         };
-        if wanted {
+        if may_be_shown {
             let recorded = recorder.map(|recorder| recorder.finish(stream, began));
-            self.recorded.insert(told.number, (told.clone(), recorded));
+            self.recorded.insert(captured.number, (captured.clone(), recorded));
             self.keep_worst();
         }
         if !selected {
             return;
         }
         if let Some(selected) = &mut self.selected {
-            selected.add(told.number);
+            selected.add(captured.number);
         }
-        self.row(|rows| {
-            rows.began(began);
-            if let Some(watched) = watched {
-                let (_, spent) = watched.clock.over(stream);
+        self.write(|tables| {
+            tables.set_start(began);
+            if let Some(open) = open {
+                let (_, spent) = open.clock.over(stream);
                 if let Some(spent) = spent {
-                    rows.turn(&spent.told(stream, began))?;
+                    tables.exchange(&spent.told(stream, began))?;
                 }
-                if let Some(event) = event::last(stream, &watched.clock, began) {
-                    rows.event(&event)?;
+                if let Some(event) = event::last(stream, &open.clock, began) {
+                    tables.event(&event)?;
                 }
             }
-            rows.stream(told)
+            tables.stream(captured)
         });
     }
 }
 
 impl Watcher {
-    /// Of the streams that are over, those that may be shown: the worst ones.
+    /// Drops the recording of the stream that lost least time, if there are too many.
     fn keep_worst(&mut self) {
-        if self.recorded.len() > CANDIDATES {
-            let least = self.recorded.iter().min_by_key(|(_, (told, _))| told.lost_us());
+        if self.recorded.len() > MAX_RECORDED_STREAMS {
+            let least = self.recorded.iter().min_by_key(|(_, (stream, _))| stream.lost_us());
             if let Some(number) = least.map(|(number, _)| *number) {
                 self.recorded.remove(&number);
             }
@@ -226,11 +235,11 @@ impl Watcher {
 
 #[cfg(test)]
 mod tests {
-    use super::Numbers;
+    use super::StreamNumbers;
 
     #[test]
-    fn numbers_are_bits() {
-        let mut numbers = Numbers::default();
+    fn stream_numbers_are_bits() {
+        let mut numbers = StreamNumbers::default();
         [0, 63, 64, 1_000].into_iter().for_each(|number| numbers.add(number));
         let all: Vec<u64> = (0..2_000).filter(|number| numbers.has(*number)).collect();
         assert_eq!(all, [0, 63, 64, 1_000]);

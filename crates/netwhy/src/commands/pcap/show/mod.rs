@@ -1,14 +1,15 @@
 //! One stream of a capture in depth, as text.
 //!
-//! - [`turns`]: the phases of its life, its slowest turns
-//! - [`plot`]: what was sent over time
+//! - [`stream`](mod@stream): the facts, where its time went, then the views below
+//! - [`phases`]: the phases of its life
+//! - [`exchanges`]: its slowest exchanges
+//! - [`plot`]: a time-sequence plot
 //! - [`ladder`]: packet by packet
-//! - [`lines`]: lines of the width of a terminal
 
+mod exchanges;
 mod ladder;
-mod lines;
+mod phases;
 mod plot;
 mod stream;
-mod turns;
 
 pub(super) use stream::stream;

@@ -1,151 +1,99 @@
-//! What one end sent over time: a time-sequence plot in the dots of braille.
-
-use std::time::Duration;
+//! What one end sent over time: a time-sequence plot in braille dots.
 
 use model::{CapturedStream, Curve, CurveStep, Side};
+use text::chart::{Axes, Canvas};
+use text::{Style, bytes, micros, wrap};
 
-use ::text::micros;
-
-use super::lines::put as text;
-
-/// Characters of the plot, without its labels; each has two dots side by side, four on each other.
-const COLUMNS: usize = 65;
+/// Rows of the plot.
 const ROWS: usize = 14;
-const DOTS: (usize, usize) = (COLUMNS * 2, ROWS * 4);
-/// Columns of the labels.
-const LABEL: usize = 9;
-/// The first of the characters of braille, which have a bit for each dot.
-const BRAILLE: u32 = 0x2800;
-/// The bits of the dots of a character, by column and row.
-const BITS: [[u32; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
-/// Fewest bytes that are worth a plot.
-const LEAST: u64 = 2;
+/// Fewest bytes for which a plot is drawn.
+const MIN_BYTES: u64 = 2;
+/// A window is shown if it ends within so many quarters of what is sent.
+const MAX_WINDOW_QUARTERS: u64 = 5;
+/// Marks a retransmission.
+const RETRANSMISSION: char = 'R';
 
-pub(super) fn put(out: &mut String, stream: &CapturedStream, curve: &Curve) {
-    let Some(side) = curve.side else { return };
+pub(super) fn lines(stream: &CapturedStream, curve: &Curve, style: Style) -> Vec<String> {
+    let Some(side) = curve.side else { return Vec::new() };
     let sent = curve.steps.last().map_or(0, |step| step.sent);
-    if sent < LEAST || stream.span_us == 0 {
-        return;
+    if sent < MIN_BYTES || stream.span_us == 0 {
+        return Vec::new();
     }
     let end = if side == Side::Client { stream.client } else { stream.server };
-    out.push('\n');
-    let width = text::duration(Duration::from_micros(stream.span_us / COLUMNS as u64));
-    let title = format!("what the {} {end} sent, a column is {width}", side.name());
-    text(out, "", &title);
-    let grid = Grid::of(curve, stream.span_us.saturating_mul(1_000));
-    for (row, line) in grid.lines().into_iter().enumerate() {
-        // The middle of the first row is the top, that of the last row 0.
-        let label = match row {
-            0 => text::bytes(grid.top),
-            row if row == ROWS / 2 => text::bytes(grid.top / 2),
-            row if row == ROWS - 1 => "0 B".to_string(),
-            _ => String::new(),
-        };
-        out.push_str(&format!("{label:>LABEL$} ┤{line}"));
-        while out.ends_with(' ') {
-            out.pop();
-        }
-        out.push('\n');
-    }
-    let (middle, last) = (micros(stream.span_us / 2), micros(stream.span_us));
-    let half = COLUMNS / 2;
-    let axis = format!("{:<half$}{middle:<half$}", "0 s");
-    let axis: String = axis.chars().take(COLUMNS - last.chars().count()).collect();
-    let width = COLUMNS - last.chars().count();
-    out.push_str(&format!("{:>LABEL$}  {axis:<width$}{last}\n", ""));
-    let again = if curve.retransmitted.is_empty() { "" } else { ", R sent again" };
-    let edge = if grid.shows_edge { ", ⠂⠂ end of the window" } else { "" };
-    text(out, "           ", &format!("⣿ acknowledged, ⠒ sent{edge}{again}"));
+    let plot = Plot::new(curve, stream.span_us.saturating_mul(1_000), style);
+    let column_us = stream.span_us / plot.canvas.columns().max(1) as u64;
+    let title =
+        format!("data sent by the {} {end}; one column is {}", side.name(), micros(column_us));
+    let mut lines = vec![String::new()];
+    lines.extend(wrap(&title, "", "  ", style.width));
+    lines.extend(plot.canvas.lines(&Axes {
+        vertical: [bytes(plot.top), bytes(plot.top / 2), bytes(0)],
+        horizontal: ["0 s".to_string(), micros(stream.span_us / 2), micros(stream.span_us)],
+    }));
+    let right_edge = if plot.shows_right_edge { ", ⠂⠂ right edge of the window" } else { "" };
+    let retransmitted = if curve.retransmitted.is_empty() { "" } else { ", R retransmitted" };
+    let legend = format!("⣿ acknowledged, ⠒ sent{right_edge}{retransmitted}");
+    let indent = " ".repeat(11);
+    lines.extend(wrap(&legend, &indent, &indent, style.width));
+    lines
 }
 
-/// The dots.
-struct Grid {
-    cells: Vec<u32>,
-    marks: Vec<bool>,
+struct Plot {
+    canvas: Canvas,
+    /// Bytes at the top.
     top: u64,
-    span_ns: u64,
-    shows_edge: bool,
+    shows_right_edge: bool,
 }
 
-impl Grid {
-    fn of(curve: &Curve, span_ns: u64) -> Self {
+impl Plot {
+    fn new(curve: &Curve, span_ns: u64, style: Style) -> Self {
         let sent = curve.steps.last().map_or(1, |step| step.sent).max(1);
         let edges = curve.steps.iter().filter_map(|step| step.right_edge);
-        // A window that is far beyond what is sent limits nothing.
-        let near = edges.filter(|edge| *edge <= sent.saturating_add(sent / 4)).max();
+        // A window far larger than what is sent limits nothing.
+        let max_edge = u128::from(sent) * u128::from(MAX_WINDOW_QUARTERS) / 4;
+        let near = edges.filter(|edge| u128::from(*edge) <= max_edge).max();
         let top = near.map_or(sent, |edge| edge.max(sent));
-        let mut grid = Grid {
-            cells: vec![0; COLUMNS * ROWS],
-            marks: vec![false; COLUMNS * ROWS],
-            top,
-            span_ns: span_ns.max(1),
-            shows_edge: false,
-        };
-        let mut before = 0;
-        for x in 0..DOTS.0 {
-            let step = grid.step(curve, x);
+        let canvas = Canvas::within(style.width, ROWS);
+        let mut plot = Plot { canvas, top, shows_right_edge: false };
+        let mut height_before = 0;
+        for x in 0..plot.canvas.dots_wide() {
+            let step = plot.step_at(curve, span_ns, x);
             if step.acknowledged > 0 {
-                (0..=grid.height(step.acknowledged)).for_each(|y| grid.dot(x, y));
+                plot.draw(x, 0..=plot.height(step.acknowledged));
             }
-            let height = grid.height(step.sent);
-            (before.min(height)..=height).for_each(|y| grid.dot(x, y));
-            before = height;
+            let height = plot.height(step.sent);
+            plot.draw(x, height_before.min(height)..=height);
+            height_before = height;
+            // Every other dot, unlike the line of what is sent.
             if let Some(edge) = step.right_edge.filter(|edge| *edge <= top)
                 && x % 2 == 0
             {
-                grid.shows_edge = true;
-                let height = grid.height(edge);
-                grid.dot(x, height);
+                plot.shows_right_edge = true;
+                plot.canvas.dot(x, plot.height(edge));
             }
         }
         for (at_ns, byte) in &curve.retransmitted {
-            let x = (u128::from(at_ns.max(&0).unsigned_abs()) * DOTS.0 as u128
-                / u128::from(grid.span_ns)) as usize;
-            let y = grid.height(*byte);
-            let place = grid.cell(x.min(DOTS.0 - 1), y);
-            if let Some(mark) = grid.marks.get_mut(place) {
-                *mark = true;
-            }
+            let x = plot.canvas.x(at_ns.max(&0).unsigned_abs(), span_ns);
+            plot.canvas.mark(x, plot.height(*byte), RETRANSMISSION);
         }
-        grid
-    }
-
-    /// What was sent until the time of this column of dots was over.
-    fn step(&self, curve: &Curve, x: usize) -> CurveStep {
-        let until = u128::from(self.span_ns) * (x as u128 + 1) / DOTS.0 as u128;
-        let place = until / u128::from(curve.step_ns.max(1).unsigned_abs());
-        let last = curve.steps.len().saturating_sub(1);
-        curve.steps.get((place as usize).min(last)).copied().unwrap_or_default()
+        plot
     }
 
     fn height(&self, bytes: u64) -> usize {
-        let height = u128::from(bytes.min(self.top)) * (DOTS.1 as u128 - 1) / u128::from(self.top);
-        height as usize
+        self.canvas.y(bytes, self.top)
     }
 
-    fn cell(&self, x: usize, y: usize) -> usize {
-        (ROWS - 1 - y / 4) * COLUMNS + x / 2
+    fn draw(&mut self, x: usize, heights: std::ops::RangeInclusive<usize>) {
+        heights.for_each(|y| self.canvas.dot(x, y));
     }
 
-    fn dot(&mut self, x: usize, y: usize) {
-        let place = self.cell(x, y);
-        if let Some(cell) = self.cells.get_mut(place) {
-            *cell |= BITS[x % 2][3 - y % 4];
-        }
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let cells = self.cells.chunks(COLUMNS).zip(self.marks.chunks(COLUMNS));
-        cells
-            .map(|(cells, marks)| {
-                let shown = cells.iter().zip(marks).map(|(dots, mark)| match (dots, mark) {
-                    (_, true) => 'R',
-                    (0, false) => ' ',
-                    (dots, false) => char::from_u32(BRAILLE + dots).unwrap_or(' '),
-                });
-                shown.collect()
-            })
-            .collect()
+    /// What was sent at the end of the time of a column of dots.
+    fn step_at(&self, curve: &Curve, span_ns: u64, x: usize) -> CurveStep {
+        let until_ns = u128::from(span_ns) * (x as u128 + 1) / self.canvas.dots_wide() as u128;
+        let step = until_ns / u128::from(curve.step_ns.max(1).unsigned_abs());
+        let last = curve.steps.len().saturating_sub(1);
+        let step = usize::try_from(step).map_or(last, |step| step.min(last));
+        curve.steps.get(step).copied().unwrap_or_default()
     }
 }
 
@@ -159,18 +107,20 @@ mod tests {
 
     #[test]
     fn a_straight_line_rises_from_corner_to_corner() {
-        let steps = (1..=130).map(|place| CurveStep {
-            sent: place * 1000,
-            acknowledged: place * 1000,
+        let steps = (1..=130).map(|number| CurveStep {
+            sent: number * 1000,
+            acknowledged: number * 1000,
             right_edge: None,
         });
         let mut curve = curve(steps.collect());
         curve.retransmitted = vec![(-5, 0), (64_500_000, 65_000), (i64::MAX, u64::MAX)];
-        let grid = Grid::of(&curve, 130_000_000);
-        let lines = grid.lines();
-        assert_eq!((lines.len(), grid.top, grid.shows_edge), (ROWS, 130_000, false));
-        assert!(lines.iter().all(|line| line.chars().count() == COLUMNS));
-        assert!(lines[0].starts_with(' ') && lines[0].ends_with('R'));
+        let plot = Plot::new(&curve, 130_000_000, Style::default());
+        assert_eq!((plot.top, plot.shows_right_edge), (130_000, false));
+        let lines = plot.canvas.lines(&Axes::default());
+        let lines: Vec<&str> =
+            lines.iter().filter_map(|line| line.split_once('┤')).map(|l| l.1).collect();
+        assert_eq!(lines.len(), ROWS);
+        assert!(lines[0].starts_with(' ') && lines[0].ends_with('R'), "{lines:#?}");
         assert!(lines[ROWS - 1].starts_with('R') && lines[ROWS - 1].ends_with('⣿'));
         assert_eq!(lines[ROWS / 2].chars().nth(32), Some('R'));
     }
@@ -178,9 +128,9 @@ mod tests {
     #[test]
     fn a_window_far_away_is_left_out() {
         let far = CurveStep { sent: 100, acknowledged: 50, right_edge: Some(1000) };
-        assert_eq!(Grid::of(&curve(vec![far; 3]), 3_000_000).top, 100);
-        let near = CurveStep { right_edge: Some(120), ..far };
-        let grid = Grid::of(&curve(vec![near; 3]), 3_000_000);
-        assert!(grid.shows_edge && grid.top == 120);
+        let plot = |step| Plot::new(&curve(vec![step; 3]), 3_000_000, Style::default());
+        assert_eq!(plot(far).top, 100);
+        let near = plot(CurveStep { right_edge: Some(120), ..far });
+        assert!(near.shows_right_edge && near.top == 120);
     }
 }

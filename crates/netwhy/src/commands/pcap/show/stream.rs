@@ -1,138 +1,168 @@
-//! One stream of a capture in depth: the facts, then each view.
+//! One stream of a capture in depth: the facts, where its time went, then each view.
 
-use std::fmt::Write as _;
-
-use model::{CapturedStream, StreamDepth, StreamEnd, TimeCategory};
-use text::micros;
+use model::{CapturedDirection, CapturedStream, StreamDepth, StreamEnd, TimeCategory};
+use text::sanitize;
+use text::{Style, bytes, count, micros, number, wrap};
 use wire::payload::tls;
 
 use super::super::filter::Filter;
-use super::lines::{WIDTH, put};
-use super::{ladder, plot, turns};
+use super::super::watcher::MAX_RECORDED_STREAMS;
+use super::{exchanges, ladder, phases, plot};
 
-/// The whole text. `of` is the filter of which it is the worst stream.
+/// A capture point is at an end of the path if the round trip to that end has a smaller share than this
+/// of the whole round trip.
+const MAX_SHARE_AT_AN_END: f64 = 0.1;
+
+/// The whole text. `worst_of` is the filter of whose streams it lost most time.
 pub(crate) fn stream(
     stream: &CapturedStream,
     depth: Option<&StreamDepth>,
-    of: Option<&Filter>,
+    worst_of: Option<&Filter>,
+    style: Style,
 ) -> String {
-    let mut out = facts(stream);
-    if let Some(filter) = of {
-        let text = format!("it lost most time of those selected by: {}", filter.text());
-        put(&mut out, "  ", &text);
+    let style = style.within_bounds();
+    let mut lines = facts(stream, style);
+    if let Some(filter) = worst_of {
+        let filter = sanitize::line(filter.text());
+        let text = format!("lost most time of the streams selected by: {filter}");
+        lines.extend(wrap(&text, "  ", "    ", style.width));
     }
-    out.push_str("\nwhere its time went\n");
-    let budget: Vec<(TimeCategory, u64)> =
-        TimeCategory::ALL.into_iter().map(|part| (part, stream.time_us(part))).collect();
-    out.push_str(&report::budget(&budget, WIDTH));
+    lines.push(String::new());
+    lines.push("where its time went".to_string());
+    let times = TimeCategory::ALL.map(|category| (category, stream.time_us(category)));
+    lines.extend(report::time_breakdown(&times, style));
     match depth {
         Some(depth) => {
-            turns::put(&mut out, stream, depth);
-            plot::put(&mut out, stream, &depth.curve);
-            ladder::put(&mut out, stream, depth);
+            lines.extend(phases::lines(stream, depth, style));
+            lines.extend(exchanges::lines(stream, depth, style));
+            lines.extend(plot::lines(stream, &depth.curve, style));
+            lines.extend(ladder::lines(stream, depth, style));
         }
         None => {
-            out.push('\n');
+            lines.push(String::new());
             let text = format!(
-                "Its packets are not shown: standard input and pipes are read once, and only the \
-                 first {} streams that may be selected were recorded. Save the capture to a file, \
-                 or ask for --stream {}.",
-                super::super::watcher::CANDIDATES,
+                "Its packets are not shown: standard input and pipes can be read only once, and only \
+                 the first {MAX_RECORDED_STREAMS} streams that the filter may select were recorded. \
+                 Save the capture to a file, or use --stream {}.",
                 stream.number
             );
-            put(&mut out, "", &text);
+            lines.extend(wrap(&text, "", "  ", style.width));
         }
     }
-    out
+    lines.join("\n") + "\n"
 }
 
-/// What is known of it as a whole.
-fn facts(stream: &CapturedStream) -> String {
-    let mut out = String::new();
-    let roles = if stream.roles_known { "client > server" } else { "no handshake: roles guessed" };
-    let head = format!("stream {}: {} > {} ({roles})", stream.number, stream.client, stream.server);
-    put(&mut out, "", &head);
-    let mut opened = match stream.handshake_us {
-        Some(handshake) => format!("opened in {}", micros(handshake)),
-        None => "its handshake is not in the capture".to_string(),
-    };
-    if stream.syn_retransmissions + stream.syn_ack_retransmissions > 0 {
-        // Nothing of a String fails.
-        let _ = write!(
-            opened,
-            ", SYN repeated {} times, SYN-ACK {}",
-            stream.syn_retransmissions, stream.syn_ack_retransmissions
-        );
+/// What is known of the stream as a whole.
+fn facts(stream: &CapturedStream, style: Style) -> Vec<String> {
+    let roles =
+        if stream.roles_known { "client > server" } else { "no handshake: roles are a guess" };
+    let title =
+        format!("stream {}: {} > {} ({roles})", stream.number, stream.client, stream.server);
+    let mut lines = wrap(&title, "", "  ", style.width);
+    let mut add = |text: &str| lines.extend(wrap(text, "  ", "    ", style.width));
+    add(&format!(
+        "{}; {}, duration {}, {}; {}",
+        handshake(stream),
+        end(stream.end),
+        micros(stream.span_us),
+        count(stream.exchanges, "exchange"),
+        capture_point(stream),
+    ));
+    if let Some(text) = application_protocol(stream) {
+        add(&text);
     }
-    let end = match stream.end {
-        StreamEnd::Open => "open at the end",
-        StreamEnd::HalfClosed => "half closed",
+    let [from_client, from_server] = stream.directions();
+    add(&format!("{}: {}", stream.client, direction(from_client)));
+    add(&format!("{}: {}", stream.server, direction(from_server)));
+    lines
+}
+
+fn handshake(stream: &CapturedStream) -> String {
+    let mut text = match stream.handshake_us {
+        Some(handshake) => format!("opened in {}", micros(handshake)),
+        None => "handshake not captured".to_string(),
+    };
+    for (packet, retransmissions) in
+        [("SYN", stream.syn_retransmissions), ("SYN-ACK", stream.syn_ack_retransmissions)]
+    {
+        if retransmissions > 0 {
+            let times = count(retransmissions.into(), "time");
+            text.push_str(&format!(", {packet} retransmitted {times}"));
+        }
+    }
+    text
+}
+
+fn end(end: StreamEnd) -> &'static str {
+    match end {
+        StreamEnd::Open => "open at the end of the capture",
+        StreamEnd::HalfClosed => "half-closed",
         StreamEnd::Closed => "closed",
         StreamEnd::Reset => "reset",
         StreamEnd::Refused => "refused",
-    };
-    let text = format!(
-        "{opened}; {end}, {} in all, {} turn{}; {}",
-        micros(stream.span_us),
-        text::number(stream.exchanges),
-        if stream.exchanges == 1 { "" } else { "s" },
-        place(stream),
-    );
-    put(&mut out, "  ", &text);
-    if let Some(text) = said(stream) {
-        put(&mut out, "  ", &text);
     }
-    for (end, direction) in [stream.client, stream.server].into_iter().zip(stream.directions()) {
-        let mut text = format!(
-            "{} packets, {} of new data",
-            text::number(direction.packets),
-            text::bytes(direction.new_bytes)
-        );
-        for (count, what) in [
-            (direction.fast_retransmissions, "repeated after duplicate acknowledgements"),
-            (direction.rto_retransmissions, "repeated after a timeout"),
-            (direction.retransmissions_kind_unknown, "repeated for another reason"),
-            (direction.retransmissions_original_not_captured, "repeated, lost before this place"),
-            (direction.duplicate_sacks, "had twice by the receiver (D-SACK)"),
-            (direction.reordered, "late, not repeated"),
-            (direction.duplicate_acks, "duplicate acknowledgements"),
-            (direction.zero_windows, "closed windows"),
-            (direction.window_probes, "probes of a closed window"),
-            (direction.ecn_ce_marks, "congestion marks"),
-        ] {
-            if count > 0 {
-                let _ = write!(text, ", {} {what}", text::number(count));
-            }
-        }
-        if let Some(trips) = &direction.round_trip {
-            let _ = write!(
-                text,
-                "; round trip {} to {}, {} on average",
-                micros(trips.min_us),
-                micros(trips.max_us),
-                micros(trips.mean_us)
-            );
-        }
-        let window = text::bytes(u64::from(direction.max_window));
-        let flight = text::bytes(direction.max_in_flight);
-        let _ = write!(text, "; at most {flight} out; offered a window of {window}");
-        put(&mut out, "  ", &format!("{end}: {text}"));
-    }
-    out
 }
 
-/// What its bytes say in clear.
-fn said(stream: &CapturedStream) -> Option<String> {
+/// What one end sent.
+fn direction(direction: &CapturedDirection) -> String {
+    let mut text = format!(
+        "{}, {} of new data",
+        count(direction.packets, "packet"),
+        bytes(direction.new_bytes)
+    );
+    for (segments, what) in [
+        (direction.fast_retransmissions, "retransmitted (fast retransmission)"),
+        (direction.rto_retransmissions, "retransmitted (RTO)"),
+        (direction.retransmissions_kind_unknown, "retransmitted, kind unknown"),
+        (
+            direction.retransmissions_original_not_captured,
+            "retransmitted, lost before the capture point",
+        ),
+        (direction.duplicate_sacks, "received twice (D-SACK)"),
+        (direction.reordered, "reordered"),
+    ] {
+        if segments > 0 {
+            text.push_str(&format!(", {} {what}", number(segments)));
+        }
+    }
+    for (packets, what) in [
+        (direction.duplicate_acks, "duplicate ACK"),
+        (direction.zero_windows, "zero window"),
+        (direction.window_probes, "window probe"),
+        (direction.ecn_ce_marks, "ECN CE mark"),
+    ] {
+        if packets > 0 {
+            text.push_str(&format!(", {}", count(packets, what)));
+        }
+    }
+    if let Some(trips) = &direction.round_trip {
+        text.push_str(&format!(
+            "; RTT {} to {}, mean {}",
+            micros(trips.min_us),
+            micros(trips.max_us),
+            micros(trips.mean_us)
+        ));
+    }
+    text.push_str(&format!(
+        "; at most {} in flight; advertised window up to {}",
+        bytes(direction.max_in_flight),
+        bytes(direction.max_window.into())
+    ));
+    text
+}
+
+/// TLS server name and handshake, HTTP statuses.
+fn application_protocol(stream: &CapturedStream) -> Option<String> {
     let tls = stream.tls.as_ref().map(|tls| {
-        let name = tls.server_name.as_deref().unwrap_or("a host without a name");
+        let name = sanitize::line(tls.server_name.as_deref().unwrap_or("an unnamed server"));
         match (tls.handshake_us, tls.alert) {
             (_, Some(alert)) => {
                 let words =
                     tls::alert(alert).map_or_else(String::new, |words| format!(" ({words})"));
-                format!("TLS to {name}: ended in its handshake by alert {alert}{words}")
+                format!("TLS to {name}: handshake ended by alert {alert}{words}")
             }
             (Some(us), None) => format!("TLS to {name}: handshake {}", micros(us)),
-            (None, None) => format!("TLS to {name}: its handshake is not over"),
+            (None, None) => format!("TLS to {name}: handshake not completed"),
         }
     });
     let statuses: Vec<String> = stream
@@ -140,7 +170,7 @@ fn said(stream: &CapturedStream) -> Option<String> {
         .iter()
         .map(|one| match one.count {
             1 => one.status.to_string(),
-            count => format!("{} ({} times)", one.status, text::number(count)),
+            times => format!("{} ({})", one.status, count(times, "time")),
         })
         .collect();
     let http = (!statuses.is_empty()).then(|| format!("HTTP: status {}", statuses.join(", ")));
@@ -150,15 +180,15 @@ fn said(stream: &CapturedStream) -> Option<String> {
     }
 }
 
-/// Where it was captured, by the shortest ways to both ends.
-fn place(stream: &CapturedStream) -> String {
+/// Where it was captured, by the minimum round trips to both ends.
+fn capture_point(stream: &CapturedStream) -> String {
     let (Some(client), Some(server)) = (stream.to_client_us, stream.to_server_us) else {
-        return "where it was captured is unknown".to_string();
+        return "capture point unknown".to_string();
     };
-    let place = match (client as f64) / (client + server).max(1) as f64 {
-        share if share < 0.1 => "captured at the client",
-        share if share > 0.9 => "captured at the server",
-        _ => "captured between them",
+    let place = match client as f64 / client.saturating_add(server).max(1) as f64 {
+        share if share < MAX_SHARE_AT_AN_END => "captured at the client",
+        share if share > 1.0 - MAX_SHARE_AT_AN_END => "captured at the server",
+        _ => "captured between client and server",
     };
-    format!("{place} ({} to the client and back, {} to the server)", micros(client), micros(server))
+    format!("{place} (RTT {} to the client, {} to the server)", micros(client), micros(server))
 }

@@ -1,4 +1,4 @@
-//! Capture files into evidence: read once, shown to who watches, written again with comments.
+//! Reads capture files: packets into evidence, to a watcher, into an annotated copy.
 
 use std::io::IsTerminal as _;
 use std::ops::ControlFlow;
@@ -8,6 +8,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use model::{Evidence, MissingEvidence, Source};
 use streams::{Collected, Collector, Seen};
+use sys::Stop;
 use sys::capture::{Capture, End};
 use wire::capture::Packet;
 use wire::packet::{Tcp, decode};
@@ -17,97 +18,91 @@ use super::options::PcapOptions;
 use super::watcher::Watcher;
 use crate::failure::Failure;
 use crate::packets::evidence;
-use sys::Stop;
 
-/// How often a user's wish to stop is asked for, in packets.
-const GLANCE: u64 = 4096;
+/// Packets between two updates of the progress line and two checks for Ctrl-C.
+const PACKETS_PER_CHECK: u64 = 4096;
 
-/// What was read so far.
-pub(super) struct Read {
+/// A capture that is being read.
+pub(super) struct CaptureReader {
     pub(super) collector: Collector,
-    watched: bool,
+    is_watched: bool,
     annotated: Option<Annotated>,
-    bar: ProgressBar,
-    lost: u64,
-    gaps: Vec<MissingEvidence>,
+    progress: ProgressBar,
+    dropped_by_capture: u64,
+    missing: Vec<MissingEvidence>,
     pub(super) stop: Stop,
     names: Vec<String>,
     filter: Option<String>,
 }
 
-/// What a capture tells.
-pub(super) struct Whole {
+/// A capture that was read.
+pub(super) struct Finished {
     pub(super) evidence: Evidence,
-    /// Who watched it.
     pub(super) watcher: Option<Box<Watcher>>,
 }
 
-impl Read {
-    pub(super) fn new(
-        options: &PcapOptions,
-        watcher: Option<Watcher>,
-        stop: &Stop,
-    ) -> anyhow::Result<Self> {
+impl CaptureReader {
+    /// Reads the files of the options, with a watcher if there is one.
+    pub(super) fn new(options: &PcapOptions, watcher: Option<Watcher>, stop: &Stop) -> Self {
         let filter = watcher.as_ref().and_then(|watcher| watcher.filter.as_ref());
         let filter = filter.map(|filter| filter.text().to_string());
-        Ok(Read {
-            watched: watcher.is_some(),
-            collector: match watcher {
-                Some(watcher) => Collector::watched_by(Box::new(watcher)),
-                None => Collector::new(None),
-            },
-            annotated: None,
-            bar: bar(options.follow),
-            lost: 0,
-            gaps: Vec::new(),
-            stop: stop.clone(),
-            names: options.files.iter().map(|file| file.display().to_string()).collect(),
-            filter,
-        })
+        let names = options.files.iter().map(|file| file.display().to_string()).collect();
+        let mut reader = CaptureReader::with_progress(names, stop, progress(!options.follow));
+        reader.filter = filter;
+        if let Some(watcher) = watcher {
+            reader.is_watched = true;
+            reader.collector = Collector::watched_by(Box::new(watcher));
+        }
+        reader
     }
 
-    /// One that others hand packets to.
-    pub(super) fn of(names: Vec<String>, stop: &Stop) -> Self {
-        Read {
+    /// Reads no files: the caller hands over the packets.
+    pub(super) fn without_files(names: Vec<String>, stop: &Stop) -> Self {
+        CaptureReader::with_progress(names, stop, progress(true))
+    }
+
+    fn with_progress(names: Vec<String>, stop: &Stop, progress: ProgressBar) -> Self {
+        CaptureReader {
             collector: Collector::new(None),
-            watched: false,
+            is_watched: false,
             annotated: None,
-            bar: bar(false),
-            lost: 0,
-            gaps: Vec::new(),
+            progress,
+            dropped_by_capture: 0,
+            missing: Vec::new(),
             stop: stop.clone(),
             names,
             filter: None,
         }
     }
 
-    /// Takes a packet in; what it was, if it was TCP.
+    /// Analyses a packet; returns what it is in its stream, if it is TCP.
     pub(super) fn take(&mut self, packet: &Packet<'_>) -> Option<Seen> {
         let seen = self.collector.take(packet);
-        if self.collector.packets().is_multiple_of(GLANCE) {
-            self.bar.set_position(self.collector.packets());
+        if self.collector.packets().is_multiple_of(PACKETS_PER_CHECK) {
+            self.progress.set_position(self.collector.packets());
         }
         seen
     }
 
-    /// Writes the capture again, too.
+    /// Also writes an annotated copy.
     pub(super) fn annotate(&mut self, path: Option<&Path>) -> anyhow::Result<()> {
         self.annotated = path.map(Annotated::create).transpose()?;
         Ok(())
     }
 
-    /// Whether several CPUs may each take a share of the streams: nobody wants to see every packet.
-    pub(super) fn can_be_shared(&self) -> bool {
-        !self.watched && self.annotated.is_none()
+    /// Whether several threads may read, each a share of the streams: only if nothing else needs every
+    /// packet.
+    pub(super) fn can_be_parallel(&self) -> bool {
+        !self.is_watched && self.annotated.is_none()
     }
 
-    /// All files, one after the other.
-    pub(super) fn one_by_one(&mut self, options: &PcapOptions) -> anyhow::Result<()> {
+    /// Reads all files, one after the other.
+    pub(super) fn read_files(&mut self, options: &PcapOptions) -> anyhow::Result<()> {
         for (number, file) in options.files.iter().enumerate() {
             let mut capture = open(file)?;
-            let before = self.collector.packets();
-            let end = self.some(&mut capture, number, None)?;
-            self.ended(&capture, &end, &file.display().to_string(), before)?;
+            let packets_before = self.collector.packets();
+            let end = self.read(&mut capture, number, None)?;
+            self.file_ended(&capture, &end, &file.display().to_string(), packets_before)?;
             if self.stop.is_set() {
                 break;
             }
@@ -115,29 +110,16 @@ impl Read {
         Ok(())
     }
 
-    /// Packets of a file until it ends, for now, until the user wants to stop, or until a moment.
-    pub(super) fn some(
+    /// Reads a file until it ends for now, until Ctrl-C, or until a moment.
+    pub(super) fn read(
         &mut self,
         capture: &mut Capture,
         number: usize,
         until: Option<Instant>,
     ) -> anyhow::Result<End> {
-        let observe = |error: sys::Error| Failure::Observe(error.to_string());
-        if !self.watched && self.annotated.is_none() && until.is_none() {
-            let (collector, bar, stop) = (&mut self.collector, &self.bar, &self.stop);
-            let mut glance = collector.packets() + GLANCE;
-            let end = capture.batches(|packets| {
-                collector.batch(packets);
-                if collector.packets() >= glance {
-                    glance = collector.packets() + GLANCE;
-                    bar.set_position(collector.packets());
-                    if stop.is_set() {
-                        return ControlFlow::Break(());
-                    }
-                }
-                ControlFlow::Continue(())
-            });
-            return Ok(end.map_err(observe)?);
+        let failure = |error: sys::Error| Failure::Observe(error.to_string());
+        if self.can_be_parallel() && until.is_none() {
+            return Ok(self.read_batches(capture).map_err(failure)?);
         }
         let mut failed = None;
         let end = capture.packets(|packet| {
@@ -148,8 +130,8 @@ impl Read {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return ControlFlow::Break(());
             }
-            if self.collector.packets().is_multiple_of(GLANCE) {
-                self.bar.set_position(self.collector.packets());
+            if self.collector.packets().is_multiple_of(PACKETS_PER_CHECK) {
+                self.progress.set_position(self.collector.packets());
                 if self.stop.is_set() {
                     return ControlFlow::Break(());
                 }
@@ -158,12 +140,29 @@ impl Read {
         });
         match failed {
             Some(error) => Err(error),
-            None => Ok(end.map_err(observe)?),
+            None => Ok(end.map_err(failure)?),
         }
     }
 
+    /// The fast way, when only the evidence is needed.
+    fn read_batches(&mut self, capture: &mut Capture) -> sys::Result<End> {
+        let (collector, progress, stop) = (&mut self.collector, &self.progress, &self.stop);
+        let mut next_check = collector.packets() + PACKETS_PER_CHECK;
+        capture.batches(|packets| {
+            collector.batch(packets);
+            if collector.packets() >= next_check {
+                next_check = collector.packets() + PACKETS_PER_CHECK;
+                progress.set_position(collector.packets());
+                if stop.is_set() {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
     fn packet(&mut self, packet: &Packet<'_>, number: usize) -> anyhow::Result<()> {
-        let seen = if self.watched {
+        let seen = if self.is_watched {
             let seen = self.collector.take_watched(packet);
             let failed =
                 self.collector.watch::<Watcher>().and_then(|watcher| watcher.failed.take());
@@ -182,43 +181,48 @@ impl Read {
         Ok(())
     }
 
-    /// A file has come to its end: what of it was not seen.
-    pub(super) fn ended(
+    /// Notes what of a file could not be read, and what the capture itself dropped.
+    pub(super) fn file_ended(
         &mut self,
         capture: &Capture,
         end: &End,
         name: &str,
-        before: u64,
+        packets_before: u64,
     ) -> anyhow::Result<()> {
         match end {
             End::Whole | End::Enough => {}
             End::Cut(left) => {
-                self.gap(format!("the end of {name}"), format!("{left} bytes are no packet"));
+                let why =
+                    format!("its last {} are no whole packet", text::count(*left as u64, "byte"));
+                self.not_observed(format!("the end of {name}"), why);
             }
-            End::Broken(broken) if self.collector.packets() == before => {
+            End::Broken(broken) if self.collector.packets() == packets_before => {
                 let text = format!("cannot read the capture {name}: {broken}");
                 return Err(Failure::Observe(text).into());
             }
             End::Broken(broken) => {
-                self.gap(format!("the rest of {name}"), format!("it is damaged: {broken}"));
+                self.not_observed(
+                    format!("the rest of {name}"),
+                    format!("it is damaged: {broken}"),
+                );
             }
         }
         for interface in capture.reader().interfaces() {
             let Some(dropped) = interface.dropped.filter(|dropped| *dropped > 0) else { continue };
             let on = if interface.name.is_empty() { "an interface" } else { &interface.name };
-            self.lost = self.lost.saturating_add(dropped);
-            let what = format!("{} packets of {on}", text::number(dropped));
-            self.gap(what, "the capture itself lost them".to_string());
+            self.dropped_by_capture = self.dropped_by_capture.saturating_add(dropped);
+            let what = format!("{} of {on}", text::count(dropped, "packet"));
+            self.not_observed(what, "the capture dropped them".to_string());
         }
         for warning in capture.reader().warnings() {
-            self.gap(format!("a part of {name}"), warning.to_string());
+            self.not_observed(format!("a part of {name}"), warning.to_string());
         }
         Ok(())
     }
 
-    /// Something that could not be seen.
-    pub(super) fn gap(&mut self, what: String, why: String) {
-        self.gaps.push(MissingEvidence {
+    /// Notes missing evidence.
+    pub(super) fn not_observed(&mut self, what: String, why: String) {
+        self.missing.push(MissingEvidence {
             capability: model::Capability::Available,
             source: Source::Packets,
             what,
@@ -233,29 +237,31 @@ impl Read {
     }
 
     /// The evidence as if the capture had ended now.
-    pub(super) fn so_far(&self) -> Evidence {
-        let packets = self.collector.so_far(self.names.clone(), self.lost);
-        evidence(packets, self.gaps.clone(), false)
+    pub(super) fn evidence_so_far(&self) -> Evidence {
+        let packets = self.collector.so_far(self.names.clone(), self.dropped_by_capture);
+        evidence(packets, self.missing.clone(), false)
     }
 
-    /// All is read.
-    pub(super) fn finish(mut self, annotate: Option<&Path>) -> anyhow::Result<Whole> {
-        self.bar.finish_and_clear();
-        if let Some((annotated, path)) = self.annotated.take().zip(annotate) {
-            let comments = text::number(annotated.finish()?);
-            eprintln!("netwhy: wrote {} with comments on {comments} packets", path.display());
+    /// Ends the analysis, and the annotated copy at this path.
+    pub(super) fn finish(mut self, annotated_path: Option<&Path>) -> anyhow::Result<Finished> {
+        self.progress.finish_and_clear();
+        if let Some((annotated, path)) = self.annotated.take().zip(annotated_path) {
+            let commented = text::count(annotated.finish()?, "packet");
+            let path = path.display().to_string();
+            let path = text::sanitize::line(&path);
+            eprintln!("netwhy: wrote {path} with comments on {commented}");
         }
         let collector = std::mem::take(&mut self.collector);
         let (collected, watch) =
-            collector.finish_watched(std::mem::take(&mut self.names), self.lost);
+            collector.finish_watched(std::mem::take(&mut self.names), self.dropped_by_capture);
         let Collected { mut packets, unread, other_links, .. } = collected;
         if unread > 0 {
-            let what = format!("{} packets", text::number(unread));
-            self.gap(what, "their headers are cut off or malformed".to_string());
+            let why = "their headers are truncated or malformed".to_string();
+            self.not_observed(text::count(unread, "packet"), why);
         }
         if other_links > 0 {
-            let what = format!("{} packets", text::number(other_links));
-            self.gap(what, "their link type is not read".to_string());
+            let why = "netwhy does not read their link type".to_string();
+            self.not_observed(text::count(other_links, "packet"), why);
         }
         packets.filter = self.filter.take();
         if packets.filter.is_none() {
@@ -265,8 +271,8 @@ impl Read {
             let watch: Box<dyn std::any::Any> = watch;
             watch.downcast::<Watcher>().ok()
         });
-        let evidence = evidence(packets, self.gaps, self.stop.is_set());
-        Ok(Whole { evidence, watcher })
+        let evidence = evidence(packets, self.missing, self.stop.is_set());
+        Ok(Finished { evidence, watcher })
     }
 }
 
@@ -288,9 +294,9 @@ pub(super) fn open(file: &Path) -> anyhow::Result<Capture> {
     Ok(Capture::open(file).map_err(|error| Failure::Observe(error.to_string()))?)
 }
 
-/// Packets so far, on a terminal.
-fn bar(quiet: bool) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() && !quiet {
+/// The progress line on a terminal: packets so far.
+fn progress(is_shown: bool) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() && is_shown {
         ProgressDrawTarget::stderr()
     } else {
         ProgressDrawTarget::hidden()
@@ -300,7 +306,7 @@ fn bar(quiet: bool) -> ProgressBar {
     if let Ok(style) =
         ProgressStyle::with_template("{spinner} {elapsed} {human_pos} packets, {rate}/s")
     {
-        // Packets are counted in whole ones, a second too.
+        // A whole number of packets per second.
         let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
             let _ = out.write_str(&text::number(state.per_sec() as u64));
         };

@@ -1,0 +1,38 @@
+//! `--client FILE --server FILE`: two captures of one path.
+//!
+//! - [`first_pass`]: reads each capture alone and diagnoses it
+//! - [`second_pass`]: reads both at once and compares what left with what arrived
+//! - [`merged_report`]: one report of both
+
+mod first_pass;
+mod merged_report;
+mod second_pass;
+
+use std::path::Path as FilePath;
+
+use sys::Stop;
+
+use super::options::PcapOptions;
+use crate::output;
+
+/// `netwhy pcap --client FILE --server FILE`
+pub(super) fn run(options: &PcapOptions, files: [&FilePath; 2], stop: &Stop) -> anyhow::Result<u8> {
+    let [client_file, server_file] = files;
+    let client = first_pass::read(client_file, stop)?;
+    let server = first_pass::read(server_file, stop)?;
+    let path = second_pass::compare(
+        [client_file, server_file],
+        [client.summary, server.summary],
+        [client.capture, server.capture],
+        stop,
+    )?;
+    let report = merged_report::merge(client.report, server.report, path, stop.is_set());
+    let style = output::style(&options.report, false);
+    let text = if options.report.json {
+        report::json(&report)
+    } else {
+        report::path(&report, options.top, style)
+    };
+    output::print(&text, options.report.output.as_deref(), false)?;
+    Ok(output::severity_code(&report, &options.report))
+}
