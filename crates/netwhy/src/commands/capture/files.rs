@@ -1,7 +1,7 @@
-//! The files of a capture: pcapng, one after the other, each whole in itself.
+//! The files of a capture: pcapng, one after the other, each complete in itself.
 //!
-//! What is written to a file are whole blocks. When one cannot be written, the file is cut back to
-//! the last that was.
+//! Only whole blocks are written. If one cannot be written, the file is truncated after the last whole
+//! block.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
@@ -14,19 +14,20 @@ use wire::capture::Packet;
 use wire::capture::write::{self, Flags, Record, Statistics};
 
 use super::names::Names;
+use super::reason::reason;
 use crate::packets::Sink;
 
-/// Bytes that are gathered before they are written.
-const BUFFER: usize = 256 << 10;
-/// Bytes of the statistics of one interface at the end of a file, and a few more.
-const STATISTICS: u64 = 128;
+/// Bytes that are written at once.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Room for the statistics of one interface at the end of a file.
+const STATISTICS_BYTES: u64 = 128;
 
-/// When to begin another file.
+/// When to start a new file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Limits {
-    /// Before it would have more bytes.
+    /// Before a file exceeds this size.
     pub(super) bytes: Option<u64>,
-    /// When it is so old and another packet comes.
+    /// With the first packet after this time.
     pub(super) time: Option<Duration>,
 }
 
@@ -39,18 +40,13 @@ pub(super) struct Unwritten {
 
 impl std::fmt::Display for Unwritten {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(to, "cannot write {}: {}", self.name, words(&self.source))
+        write!(to, "cannot write {}: {}", self.name, reason(&self.source))
     }
 }
 
 impl std::error::Error for Unwritten {}
 
-fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
-}
-
-/// Where blocks go.
+/// Where blocks are written.
 enum Out {
     Standard(io::Stdout),
     File(File),
@@ -61,52 +57,54 @@ pub(super) struct Files {
     names: Names,
     limits: Limits,
     out: Out,
-    /// Section and interfaces: the beginning of each file.
+    /// The blocks at the beginning of each file: section and interfaces.
     head: Vec<u8>,
     /// Whole blocks that are not written yet.
     buffer: Vec<u8>,
-    /// Bytes of the current file that are written.
+    /// Bytes written to the current file.
     written: u64,
     /// Number of the current file, from 0.
     number: u64,
     since: Instant,
     since_ns: i128,
     interfaces: Vec<Interface>,
-    packets_here: u64,
+    /// Packets in the current file, those in the buffer included.
+    packets_in_file: u64,
     /// Bytes of the packets in the buffer.
     pending_bytes: u64,
     total: Total,
 }
 
-/// What is known of an interface.
+/// The counters of an interface.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interface {
     now: Counts,
-    /// When the current file was begun.
-    then: Counts,
-    /// Packets in the current file, and in the buffer.
-    delivered: u64,
+    /// At the start of the current file.
+    at_start: Counts,
+    /// Packets written to the current file.
+    written: u64,
+    /// Packets in the buffer.
     pending: u64,
 }
 
-/// What was written, in all files.
+/// What was written to all files.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Total {
     pub(super) packets: u64,
     /// Bytes of the packets, as captured.
     pub(super) packet_bytes: u64,
-    /// Bytes of the files, those written anew since among them.
+    /// Bytes of the files, overwritten ones included.
     pub(super) file_bytes: u64,
 }
 
 impl Files {
-    /// Standard output.
+    /// Writes to standard output.
     pub(super) fn standard(head: Vec<u8>, interfaces: usize) -> Self {
         let out = Out::Standard(io::stdout());
         Files::of(out, Names::one(Path::new("-")), Limits::default(), head, interfaces)
     }
 
-    /// The first file of some names, which is open.
+    /// Opens the first file.
     pub(super) fn begin(
         mut names: Names,
         limits: Limits,
@@ -130,19 +128,19 @@ impl Files {
             since: Instant::now(),
             since_ns: now_ns(),
             interfaces: vec![Interface::default(); interfaces],
-            packets_here: 0,
+            packets_in_file: 0,
             pending_bytes: 0,
             total: Total::default(),
         }
     }
 
-    /// What was written.
+    /// What was written to all files.
     pub(super) fn total(&self) -> Total {
         self.total
     }
 
-    /// The files there are now, oldest first: first and last, and how many.
-    pub(super) fn there_are(&self) -> (PathBuf, PathBuf, u64) {
+    /// The files that are not overwritten: the oldest, the newest, and how many.
+    pub(super) fn kept(&self) -> (PathBuf, PathBuf, u64) {
         let Range { start, end } = self.names.kept(self.number);
         (self.names.path(start), self.names.path(self.number), end - start)
     }
@@ -150,34 +148,34 @@ impl Files {
     /// Ends the last file.
     pub(super) fn finish(&mut self) -> Result<(), Unwritten> {
         self.end()?;
-        // Files that were made and not needed are captures too, without packets.
+        // Files that were created but not needed become captures without packets.
         for (path, mut file) in self.names.unused(self.number) {
             file.write_all(&self.head).map_err(|source| Unwritten { name: show(&path), source })?;
         }
         Ok(())
     }
 
-    /// Writes what the interfaces counted, and all that is left of the current file.
+    /// Writes the statistics of the interfaces and the rest of the current file.
     fn end(&mut self) -> Result<(), Unwritten> {
         let until_ns = now_ns();
         for (number, interface) in self.interfaces.iter().enumerate() {
-            let (now, then) = (interface.now, interface.then);
+            let (now, at_start) = (interface.now, interface.at_start);
             write::statistics(
                 &mut self.buffer,
                 &Statistics {
                     interface: number as u32,
                     since_ns: self.since_ns,
                     until_ns,
-                    received: Some(now.received - then.received),
-                    dropped: Some(now.dropped - then.dropped),
-                    delivered: Some(interface.delivered + interface.pending),
+                    received: Some(now.received.saturating_sub(at_start.received)),
+                    dropped: Some(now.dropped.saturating_sub(at_start.dropped)),
+                    delivered: Some(interface.written.saturating_add(interface.pending)),
                 },
             );
         }
         self.flush()
     }
 
-    /// Ends the current file and begins the next.
+    /// Ends the current file and starts the next.
     fn next(&mut self) -> Result<(), Unwritten> {
         self.end()?;
         self.number += 1;
@@ -186,19 +184,19 @@ impl Files {
         let file = file.map_err(|source| Unwritten { name: name(), source })?;
         self.out = Out::File(file);
         self.written = 0;
-        self.packets_here = 0;
+        self.packets_in_file = 0;
         self.since = Instant::now();
         self.since_ns = now_ns();
         self.interfaces.iter_mut().for_each(|interface| {
-            *interface =
-                Interface { now: interface.now, then: interface.now, ..Interface::default() };
+            let now = interface.now;
+            *interface = Interface { now, at_start: now, ..Interface::default() };
         });
         self.buffer.clear();
         self.buffer.extend_from_slice(&self.head);
         Ok(())
     }
 
-    /// Writes the buffer. When that fails, what of it was written is taken away again.
+    /// Writes the buffer. If that fails, the part that was written is removed again.
     fn flush(&mut self) -> Result<(), Unwritten> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -206,7 +204,7 @@ impl Files {
         let written = match &mut self.out {
             Out::Standard(out) => out.write_all(&self.buffer).and_then(|()| out.flush()),
             Out::File(file) => file.write_all(&self.buffer).inspect_err(|_| {
-                // The first error is the one to tell. What is no file cannot be cut.
+                // The first error is reported; a pipe or device cannot be truncated.
                 let _ = file.set_len(self.written);
                 let _ = file.seek(io::SeekFrom::Start(self.written));
             }),
@@ -217,9 +215,9 @@ impl Files {
         let mut packets = 0;
         for interface in &mut self.interfaces {
             let pending = std::mem::take(&mut interface.pending);
-            // What could not be written does not count.
+            // Packets that could not be written do not count.
             if written.is_ok() {
-                interface.delivered += pending;
+                interface.written += pending;
                 packets += pending;
             }
         }
@@ -239,8 +237,9 @@ impl Files {
 
     /// Whether the current file has room for what is in the buffer and for its end.
     fn has_room(&self) -> bool {
-        let end = STATISTICS * self.interfaces.len() as u64;
-        self.limits.bytes.is_none_or(|most| self.written + self.buffer.len() as u64 + end <= most)
+        let end = STATISTICS_BYTES * self.interfaces.len() as u64;
+        let size = self.written + self.buffer.len() as u64 + end;
+        self.limits.bytes.is_none_or(|max| size <= max)
     }
 }
 
@@ -252,8 +251,8 @@ impl Sink for Files {
     }
 
     fn packet(&mut self, packet: &Packet<'_>, flags: Flags) -> anyhow::Result<()> {
-        if self.packets_here > 0
-            && self.limits.time.is_some_and(|most| self.since.elapsed() >= most)
+        if self.packets_in_file > 0
+            && self.limits.time.is_some_and(|max| self.since.elapsed() >= max)
         {
             self.next()?;
         }
@@ -267,18 +266,18 @@ impl Sink for Files {
         };
         let before = self.buffer.len();
         write::packet(&mut self.buffer, &record);
-        if self.packets_here > 0 && !self.has_room() {
-            // Without this packet, whose turn comes in the next file.
+        if self.packets_in_file > 0 && !self.has_room() {
+            // This packet goes into the next file.
             self.buffer.truncate(before);
             self.next()?;
             write::packet(&mut self.buffer, &record);
         }
-        self.packets_here += 1;
+        self.packets_in_file += 1;
         self.pending_bytes += packet.bytes.len() as u64;
         if let Some(interface) = self.interfaces.get_mut(packet.interface) {
             interface.pending += 1;
         }
-        if self.buffer.len() >= BUFFER {
+        if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
         }
         Ok(())

@@ -1,7 +1,8 @@
-//! The names of a capture's files, and opening them with the rights there are.
+//! The names of a capture's files, and opening them before and after root is dropped.
 //!
-//! Files are opened in a folder that was opened first: root may have become somebody who could not
-//! walk there. Where that somebody could make no files either, all are made before.
+//! Files are opened relative to a folder that is opened first: the user whom root becomes may not be
+//! able to reach it by its path. If that user cannot create files in it either, all files are created
+//! before.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -15,22 +16,23 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use sys::privileges::User;
 
+use super::reason::reason;
 use crate::failure::Failure;
 
-/// Digits of the number of a file, where there may be any number of files.
-const DIGITS: usize = 5;
+/// Digits of the number of a file, if the number of files is not limited.
+const UNLIMITED_DIGITS: usize = 5;
 
-/// The names.
+/// The names of the files.
 pub(super) struct Names {
     path: PathBuf,
     kind: Kind,
     force: bool,
     folder: Option<OwnedFd>,
-    /// Whom a file is given to.
+    /// The user who will own the files.
     owner: Option<User>,
-    /// The first file, opened before it is needed.
+    /// The first file, opened in advance.
     first: Option<File>,
-    /// All files, held open to be written anew, where they could not be opened again.
+    /// All files, kept open because they could not be opened later.
     held: Vec<File>,
 }
 
@@ -38,12 +40,12 @@ pub(super) struct Names {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     One,
-    /// So many, the oldest of which is written anew; `None`: any number.
+    /// At most so many, of which the oldest is overwritten; `None`: no limit.
     Many(Option<u32>),
 }
 
 impl Names {
-    /// One file of that name.
+    /// One file with this name.
     pub(super) fn one(path: &Path) -> Self {
         Names {
             path: path.to_path_buf(),
@@ -57,65 +59,69 @@ impl Names {
     }
 
     /// Several files, with a number in their names.
-    pub(super) fn many(path: &Path, most: Option<u32>) -> Self {
-        Names { kind: Kind::Many(most), ..Names::one(path) }
+    pub(super) fn many(path: &Path, max_files: Option<u32>) -> Self {
+        Names { kind: Kind::Many(max_files), ..Names::one(path) }
     }
 
-    /// Opens the folder, and looks whether files there are in the way; with `force` they may be
-    /// replaced. `next` is whom root becomes after this.
-    pub(super) fn prepare(&mut self, force: bool, next: Option<&User>) -> Result<(), Failure> {
+    /// Opens the folder and checks for existing files, which only `force` overwrites. `user` is the user
+    /// whom root becomes after this.
+    pub(super) fn prepare(&mut self, force: bool, user: Option<&User>) -> Result<(), Failure> {
         let folder = match self.path.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        let cannot = |path: &Path, why: &io::Error| {
-            let why = why.to_string();
-            let why = why.split(" (os error").next().unwrap_or(&why).to_lowercase();
-            Failure::Usage(format!("cannot write {}: {why}", path.display()))
+        let cannot_write = |path: &Path, error: &io::Error| {
+            Failure::Usage(format!("cannot write {}: {}", path.display(), reason(error)))
         };
         if self.path.file_name().is_none() {
-            return Err(Failure::Usage(format!("{} names no file", self.path.display())));
+            return Err(Failure::Usage(format!(
+                "{} is not the name of a file",
+                self.path.display()
+            )));
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(folder, flags, Mode::empty())
-            .map_err(|errno| cannot(&self.path, &errno.into()))?;
+            .map_err(|errno| cannot_write(&self.path, &errno.into()))?;
         self.force = force;
-        if let Some(there) = self.in_the_way(folder, &opened).filter(|_| !force) {
+        if let Some(existing) = self.existing_file(folder, &opened).filter(|_| !force) {
             return Err(Failure::Usage(format!(
-                "{} exists: name another file, or add --force to replace it",
-                there.display()
+                "{} exists: choose another name, or overwrite it with --force",
+                existing.display()
             )));
         }
-        let may_make = next.is_none_or(|user| may_make(&opened, user));
+        let can_create = user.is_none_or(|user| can_create_files(&opened, user));
         self.folder = Some(opened);
-        self.owner = next.filter(|user| user.is_person).cloned();
-        // The first is opened now, so that what is wrong is told before anybody waits.
-        match (self.kind, may_make) {
+        self.owner = user.filter(|user| user.is_person).cloned();
+        // The first file is opened now, so that errors are reported before the capture starts.
+        match (self.kind, can_create) {
             (Kind::Many(None), false) => {
-                let name = next.map_or("somebody else", |user| &user.name);
+                let name = user.map_or("another user", |user| &user.name);
                 return Err(Failure::Usage(format!(
-                    "{name}, who root becomes while capturing, may make no files in {}: limit \
-                     their number (--files 10), name another folder, or stay root (--keep-root)",
+                    "while capturing, root becomes {name}, who cannot create files in {}: limit the \
+                     number of files (--files 10), choose another folder, or stay root (--keep-root)",
                     folder.display()
                 )));
             }
-            (Kind::Many(Some(most)), false) => {
-                for number in 0..u64::from(most) {
-                    let file = self.make(number).map_err(|why| cannot(&self.path(number), &why))?;
-                    self.held.push(file);
+            (Kind::Many(Some(max_files)), false) => {
+                for number in 0..u64::from(max_files) {
+                    let file = self.create(number);
+                    self.held.push(file.map_err(|error| cannot_write(&self.path(number), &error))?);
                 }
             }
-            _ => self.first = Some(self.make(0).map_err(|why| cannot(&self.path(0), &why))?),
+            _ => {
+                let file = self.create(0).map_err(|error| cannot_write(&self.path(0), &error))?;
+                self.first = Some(file);
+            }
         }
         Ok(())
     }
 
-    /// The name of a file by its number, from 0.
+    /// The name of the file with this number, from 0.
     pub(super) fn path(&self, number: u64) -> PathBuf {
         let (number, digits) = match self.kind {
             Kind::One => return self.path.clone(),
-            Kind::Many(None) => (number, DIGITS),
-            Kind::Many(Some(most)) => (number % u64::from(most), most.to_string().len()),
+            Kind::Many(None) => (number, UNLIMITED_DIGITS),
+            Kind::Many(Some(max)) => (number % u64::from(max.max(1)), max.to_string().len()),
         };
         let mut name = self.path.file_stem().unwrap_or_default().to_os_string();
         name.push(format!("-{:0digits$}", number + 1));
@@ -126,83 +132,83 @@ impl Names {
         self.path.with_file_name(name)
     }
 
-    /// Numbers of the files that are there once so many have been begun.
+    /// The numbers of the files that are not overwritten when `last` is the newest.
     pub(super) fn kept(&self, last: u64) -> Range<u64> {
         match self.kind {
-            Kind::Many(Some(most)) => (last + 1).saturating_sub(u64::from(most))..last + 1,
+            Kind::Many(Some(max)) => (last + 1).saturating_sub(u64::from(max))..last + 1,
             _ => 0..last + 1,
         }
     }
 
-    /// Opens a file by its number, empty.
+    /// Opens the file with this number, empty.
     pub(super) fn open(&mut self, number: u64) -> io::Result<File> {
-        if !self.held.is_empty() {
-            let slot = usize::try_from(number % self.held.len() as u64).unwrap_or_default();
-            let mut file = self.held[slot].try_clone()?;
+        let slot = number.checked_rem(self.held.len() as u64).and_then(|n| usize::try_from(n).ok());
+        if let Some(held) = slot.and_then(|slot| self.held.get(slot)) {
+            let mut file = held.try_clone()?;
             file.set_len(0)?;
             file.seek(io::SeekFrom::Start(0))?;
             return Ok(file);
         }
         match self.first.take() {
             Some(first) if number == 0 => Ok(first),
-            _ => self.make(number),
+            _ => self.create(number),
         }
     }
 
-    /// Files that were made and never begun, when `last` was the last.
+    /// The files that were created but not used, when `last` is the newest.
     pub(super) fn unused(&mut self, last: u64) -> Vec<(PathBuf, File)> {
         let from = usize::try_from(last + 1).unwrap_or(usize::MAX).min(self.held.len());
         let files = self.held.split_off(from);
         files.into_iter().zip(last + 1..).map(|(file, number)| (self.path(number), file)).collect()
     }
 
-    fn make(&self, number: u64) -> io::Result<File> {
+    fn create(&self, number: u64) -> io::Result<File> {
         let path = self.path(number);
         let (Some(folder), Some(name)) = (&self.folder, path.file_name()) else {
             return Err(io::ErrorKind::NotFound.into());
         };
         let base = OFlags::WRONLY | OFlags::CLOEXEC;
-        let there = rustix::fs::statat(folder, name, AtFlags::empty());
-        if there.is_ok_and(|stat| !is_regular(stat.st_mode)) {
-            // A pipe or /dev/null: it is there, and is not emptied.
+        let existing = rustix::fs::statat(folder, name, AtFlags::empty());
+        if existing.is_ok_and(|stat| !is_regular(stat.st_mode)) {
+            // A pipe or /dev/null cannot be truncated.
             return Ok(rustix::fs::openat(folder, name, base, Mode::empty())?.into());
         }
-        // A link is not followed: root would write where somebody else wants it to.
+        // Links are not followed: another user could make root write anywhere.
         let mut flags = base | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
-        let again = self.kept(number).start > 0;
-        if !self.force && !again {
+        let overwrites = self.kept(number).start > 0;
+        if !self.force && !overwrites {
             flags |= OFlags::EXCL;
         }
-        let new = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err();
+        let is_new = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err();
         let opened = rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR);
         let file: File = opened
             .map_err(|errno| match errno {
-                Errno::LOOP => io::Error::other("it is a symbolic link, which is not followed"),
+                Errno::LOOP => io::Error::other("symbolic links are not followed"),
                 other => other.into(),
             })?
             .into();
-        if let Some(owner) = self.owner.as_ref().filter(|_| new && geteuid().is_root()) {
-            // Some file systems have no owners: the file is open all the same.
+        if let Some(owner) = self.owner.as_ref().filter(|_| is_new && geteuid().is_root()) {
+            // Some file systems have no owners: then the file remains root's.
             let _ = fchown(&file, Some(owner.id), Some(owner.group));
         }
         Ok(file)
     }
 
-    /// A regular file that has a name which these files will have.
-    fn in_the_way(&self, folder: &Path, opened: &OwnedFd) -> Option<PathBuf> {
+    /// A regular file that has the name of one of these files.
+    fn existing_file(&self, folder: &Path, opened: &OwnedFd) -> Option<PathBuf> {
         let digits = match self.kind {
             Kind::One => {
                 let stat = rustix::fs::statat(opened, self.path.file_name()?, AtFlags::empty());
                 return stat.is_ok_and(|stat| is_regular(stat.st_mode)).then(|| self.path.clone());
             }
-            Kind::Many(Some(most)) => most.to_string().len(),
-            Kind::Many(None) => DIGITS,
+            Kind::Many(Some(max)) => max.to_string().len(),
+            Kind::Many(None) => UNLIMITED_DIGITS,
         };
         let stem = format!("{}-", self.path.file_stem()?.to_string_lossy());
         let extension = self.path.extension().unwrap_or_default();
         let is_ours = |name: &PathBuf| {
-            let stem_there = name.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let number = stem_there.strip_prefix(&stem).unwrap_or_default();
+            let name_stem = name.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let number = name_stem.strip_prefix(&stem).unwrap_or_default();
             name.extension().unwrap_or_default() == extension
                 && number.len() == digits
                 && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -217,8 +223,8 @@ fn is_regular(mode: u32) -> bool {
     FileType::from_raw_mode(mode) == FileType::RegularFile
 }
 
-/// Whether a user may make files in a folder, by its owner, group and mode.
-fn may_make(folder: &OwnedFd, user: &User) -> bool {
+/// Whether a user can create files in a folder, by its owner, group and mode.
+fn can_create_files(folder: &OwnedFd, user: &User) -> bool {
     let Ok(stat) = rustix::fs::fstat(folder) else { return false };
     let shift = match () {
         () if stat.st_uid == user.id => 6,
@@ -245,31 +251,32 @@ mod tests {
     }
 
     #[test]
-    fn files_in_the_way_are_not_replaced_unasked() {
+    fn existing_files_are_overwritten_only_with_force() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("web.pcapng");
-        let said = |mut names: Names, force| names.prepare(force, None).map_err(|f| f.to_string());
+        let prepare =
+            |mut names: Names, force| names.prepare(force, None).map_err(|f| f.to_string());
         std::fs::write(&path, "old").unwrap();
-        assert!(said(Names::one(&path), false).unwrap_err().contains("web.pcapng exists"));
-        said(Names::one(&path), true).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"", "replaced");
-        said(Names::many(&path, None), false).unwrap();
-        let error = said(Names::many(&path, None), false).unwrap_err();
+        assert!(prepare(Names::one(&path), false).unwrap_err().contains("web.pcapng exists"));
+        prepare(Names::one(&path), true).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"", "overwritten");
+        prepare(Names::many(&path, None), false).unwrap();
+        let error = prepare(Names::many(&path, None), false).unwrap_err();
         assert!(error.contains("web-00001.pcapng exists"), "{error}");
-        said(Names::many(&path, Some(3)), false).unwrap();
+        prepare(Names::many(&path, Some(3)), false).unwrap();
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let error = said(Names::one(&link), true).unwrap_err();
+        let error = prepare(Names::one(&link), true).unwrap_err();
         assert!(error.contains("symbolic link"), "{error}");
-        assert!(said(Names::one(Path::new("/no/such/folder/x")), false).is_err());
-        assert!(said(Names::one(Path::new("..")), false).is_err());
-        said(Names::one(Path::new("/dev/null")), false).unwrap();
+        assert!(prepare(Names::one(Path::new("/no/such/folder/x")), false).is_err());
+        assert!(prepare(Names::one(Path::new("..")), false).is_err());
+        prepare(Names::one(Path::new("/dev/null")), false).unwrap();
     }
 
     #[test]
-    fn what_cannot_be_opened_again_is_held() {
+    fn files_that_cannot_be_opened_later_stay_open() {
         let folder = tempfile::tempdir().unwrap();
-        // Nobody has this number, and others may make nothing in the folder.
+        // No user has this id, and other users cannot create files in the folder.
         let user = User { id: 4_000_000, group: 4_000_000, name: "x".into(), is_person: false };
         let path = folder.path().join("web");
         let refused = Names::many(&path, None).prepare(false, Some(&user)).unwrap_err();

@@ -1,5 +1,6 @@
-//! What `netwhy capture` can be asked, and what of it cannot go together.
+//! The options of `netwhy capture`, and which of them exclude each other.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use clap::Args;
 use sys::packet_ring::{ANY, BUFFER_LEAST, BUFFER_MOST, SNAP_LENGTH};
 
 use crate::options::{NetnsOptions, ReportOptions, window};
-use crate::packets::HEADERS;
+use crate::packets::HEADER_SNAP_LENGTH;
 use text::parse::Powers;
 
 const AFTER: &str = "\
@@ -17,23 +18,24 @@ Examples:
   netwhy capture -i eth0 -i lo -s 96 -w - | tshark -i -
   netwhy capture -i eth0 -w ring.pcapng --file-size 100M --files 10
   netwhy capture --netns web -i any -w web.pcapng 'udp and not port 53'
-  netwhy capture -i any --analyse --for 1m        causes as they appear, no file
+  netwhy capture -i any --analyse --for 1m        findings while capturing, no file
   netwhy capture -i eth0 --analyse -w web.pcapng --fail-on warning port 443
 
-With --analyse each finding is told when it appears, and all of them at the end;
-memory is bounded, however long it runs.
-The filter is in tcpdump's language (man pcap-filter). Needs CAP_NET_RAW; once
-interfaces and files are open, root becomes the user who ran sudo, or nobody.
+With --analyse each finding is printed when it appears, and the report at the end;
+memory use is bounded, however long it runs.
+The filter is a tcpdump filter (man pcap-filter). Needs CAP_NET_RAW; once its
+interfaces and files are open, netwhy drops root and becomes the user who ran
+sudo, or nobody.
 Exit codes: 0 captured, 1 a finding at or above --fail-on, 2 usage,
-3 could not capture or write.";
+3 cannot capture or write.";
 
-/// Most interfaces at once: each has a buffer of its own.
-const INTERFACES: usize = 64;
+/// Most interfaces at once: each has its own buffer.
+const MAX_INTERFACES: usize = 64;
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct CaptureOptions {
-    /// Interface, or `any` for all; may be given several times
+    /// Interface, or `any` for all; may be repeated
     #[arg(short, long, value_name = "NAME", required = true)]
     pub(crate) interface: Vec<String>,
 
@@ -41,24 +43,24 @@ pub(crate) struct CaptureOptions {
     #[arg(short, long, value_name = "FILE", required_unless_present = "analyse")]
     pub(crate) write: Option<PathBuf>,
 
-    /// Diagnose the packets as they come: findings at once, the report at the end
+    /// Diagnose while capturing: print findings at once, the report at the end
     #[arg(short, long)]
     pub(crate) analyse: bool,
 
-    /// Which packets, as tcpdump has it: tcp port 443 and host 198.18.0.7 [default: all]
+    /// tcpdump filter: tcp port 443 and host 198.18.0.7 [default: all packets]
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
 
-    /// Most bytes of each packet; 0 for all [default: all; headers without -w]
+    /// Bytes captured of each packet; 0 for all [default: all; without -w headers]
     #[arg(short, long, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(0..=i64::from(SNAP_LENGTH)))]
     pub(crate) snap_length: Option<u32>,
 
-    /// Take frames for other hosts too [default: not]
+    /// Also capture frames for other hosts (promiscuous mode)
     #[arg(long, conflicts_with = "no_promiscuous")]
     pub(crate) promiscuous: bool,
 
-    /// Only what is meant for this host or sent by it, as is the default
+    /// Capture only frames to and from this host, which is the default
     #[arg(short = 'p', long)]
     pub(crate) no_promiscuous: bool,
 
@@ -66,31 +68,32 @@ pub(crate) struct CaptureOptions {
     #[arg(long = "for", value_name = "TIME", value_parser = window)]
     pub(crate) time: Option<Duration>,
 
-    /// Stop after so many packets
+    /// Stop after this number of packets
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
 
-    /// Begin another file before one exceeds this size: 100M, 1G (K, M, G: powers of 1024)
+    /// Start a new file before one exceeds this size: 100M, 1G (powers of 1024)
     #[arg(short = 'C', long, value_name = "SIZE", value_parser = file_size)]
     pub(crate) file_size: Option<u64>,
 
-    /// Begin another file when one is so many seconds old
+    /// Start a new file when one is this number of seconds old
     #[arg(short = 'G', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub(crate) file_seconds: Option<u64>,
 
-    /// Most files, 1000 at most: then the oldest is written anew [default: no limit]
+    /// Keep at most this number of files (up to 1000), then overwrite the oldest
+    /// [default: no limit]
     #[arg(short = 'W', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) files: Option<u32>,
 
-    /// Room for packets that are not written yet, for each interface
+    /// Buffer for packets that are not written yet, per interface
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = buffer_size)]
     pub(crate) buffer: u64,
 
-    /// Replace files that exist
+    /// Overwrite existing files
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Stay root while capturing
+    /// Do not drop root while capturing
     #[arg(long)]
     pub(crate) keep_root: bool,
 
@@ -100,33 +103,33 @@ pub(crate) struct CaptureOptions {
     #[command(flatten)]
     pub(crate) report: ReportOptions,
 
-    /// Streams that the report shows
+    /// Maximum number of streams in the report [default: 5]
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
 }
 
 impl CaptureOptions {
-    /// The filter as one text.
+    /// The filter as one string.
     pub(crate) fn filter(&self) -> String {
         self.filter.join(" ")
     }
 
-    /// Most bytes of a packet.
+    /// Bytes captured of a packet.
     pub(crate) fn snap_length(&self) -> u32 {
         match self.snap_length {
             Some(0) => SNAP_LENGTH,
             Some(bytes) => bytes,
-            None if self.write.is_none() => HEADERS,
+            None if self.write.is_none() => HEADER_SNAP_LENGTH,
             None => SNAP_LENGTH,
         }
     }
 
-    /// Whether packets go to standard output.
+    /// Whether packets are written to standard output.
     pub(crate) fn to_standard(&self) -> bool {
         self.write.as_deref() == Some(Path::new("-"))
     }
 
-    /// The file where all packets are, if there is one.
+    /// The file with all packets, if there is one.
     pub(crate) fn one_file(&self) -> Option<String> {
         let file = self.write.as_ref().filter(|_| !self.rotates() && !self.to_standard());
         file.map(|file| file.display().to_string())
@@ -137,15 +140,14 @@ impl CaptureOptions {
         self.file_size.is_some() || self.file_seconds.is_some()
     }
 
-    /// What was asked and cannot be.
+    /// Options that exclude each other.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.interface.len() > INTERFACES {
-            return Err(format!("more than {INTERFACES} interfaces: -i any has them all"));
+        if self.interface.len() > MAX_INTERFACES {
+            return Err(format!("more than {MAX_INTERFACES} interfaces: use -i any"));
         }
-        for (at, name) in self.interface.iter().enumerate() {
-            if self.interface[..at].contains(name) {
-                return Err(format!("-i {name} is given twice"));
-            }
+        let mut known = HashSet::new();
+        if let Some(twice) = self.interface.iter().find(|name| !known.insert(*name)) {
+            return Err(format!("-i {twice} is given twice"));
         }
         if self.promiscuous && self.interface.iter().any(|name| name == ANY) {
             return Err("--promiscuous needs interfaces by name, not any".to_string());
@@ -154,7 +156,7 @@ impl CaptureOptions {
             return Err("--files needs --file-size or --file-seconds".to_string());
         }
         if self.rotates() && self.to_standard() {
-            return Err("standard output is one file: name another with -w".to_string());
+            return Err("standard output is one file: name a file with -w".to_string());
         }
         if self.write.is_none() && (self.rotates() || self.force) {
             return Err("--file-size, --file-seconds, --files and --force need -w".to_string());
@@ -171,11 +173,12 @@ impl CaptureOptions {
             (self.top.is_some(), "--top"),
         ];
         if let Some((_, name)) = asked.iter().find(|(given, _)| *given && !self.analyse) {
-            return Err(format!("{name} is about the report: it needs --analyse"));
+            return Err(format!("{name} is an option of the report: it needs --analyse"));
         }
         if self.analyse && self.to_standard() && report.output.is_none() {
-            let words = "standard output has the packets: name a file for the report with --output";
-            return Err(words.to_string());
+            let text =
+                "the packets go to standard output: write the report to a file with --output";
+            return Err(text.to_string());
         }
         Ok(())
     }
@@ -187,14 +190,14 @@ fn size(text: &str) -> Option<u64> {
 }
 
 fn file_size(text: &str) -> Result<u64, String> {
-    /// Room for what stands at the beginning and the end of a file.
-    const LEAST: u64 = 4096;
-    let size = size(text).ok_or("a number with K, M or G: 100M")?;
-    if size < LEAST { Err(format!("must be {LEAST} or more")) } else { Ok(size) }
+    /// Room for the blocks at the beginning and the end of a file.
+    const MIN_BYTES: u64 = 4096;
+    let size = size(text).ok_or("must be a number with K, M or G: 100M")?;
+    if size < MIN_BYTES { Err(format!("must be at least {MIN_BYTES}")) } else { Ok(size) }
 }
 
 fn buffer_size(text: &str) -> Result<u64, String> {
-    let size = size(text).ok_or("a number with K, M or G: 16M")?;
+    let size = size(text).ok_or("must be a number with K, M or G: 16M")?;
     let allowed = BUFFER_LEAST as u64..=BUFFER_MOST as u64;
     if allowed.contains(&size) { Ok(size) } else { Err("must be between 512K and 1G".to_string()) }
 }

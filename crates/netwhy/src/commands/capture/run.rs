@@ -1,27 +1,28 @@
-//! `netwhy capture`: packets of interfaces into pcapng files, or diagnosed as they come.
+//! Opens interfaces and files, drops root, captures, reports.
 
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
-use super::options::CaptureOptions;
+use sys::Stop;
 use sys::filter::Filter;
 use sys::packet_ring::{Counts, Settings};
 use sys::privileges::{self, User};
-use text::{bytes, duration, number};
+use text::{bytes, count, duration, number, sanitize};
 use wire::capture::write::{self, Flags};
 use wire::capture::{LinkType, Packet};
 
+use super::files::{Files, Limits, Total, Unwritten};
+use super::names::Names;
+use super::options::CaptureOptions;
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::packets::{self, Analysis, Sink, Source, Until, source};
 use crate::window;
-use sys::Stop;
 
-use super::files::{Files, Limits, Total, Unwritten};
-use super::names::Names;
-
-/// What makes the kernel drop fewer packets.
-const FEWER: &str = "a larger --buffer, a filter, a smaller --snap-length";
+/// How to make the kernel drop fewer packets.
+const HOW_TO_DROP_FEWER: &str = "a larger --buffer, a filter, a smaller --snap-length";
+/// Most bytes of the filter that are printed; the files have all of it.
+const MAX_FILTER_BYTES_SHOWN: usize = 200;
 
 /// Where the packets go.
 struct Sinks {
@@ -33,55 +34,57 @@ struct Sinks {
 pub(crate) fn run(options: &CaptureOptions) -> anyhow::Result<u8> {
     options.check().map_err(Failure::Usage)?;
     if options.to_standard() && io::stdout().is_terminal() {
-        let words = "a capture is no text for a terminal: name a file with -w, or pipe it";
-        return Err(Failure::Usage(words.to_string()).into());
+        let text = "will not write packets to a terminal: name a file with -w, or use a pipe";
+        return Err(Failure::Usage(text.to_string()).into());
     }
     window::enter(&options.netns)?;
     let mut sources = open(options)?;
-    // Not before: names in a filter may take long to look up, and Ctrl-C must end that.
+    // Not before: resolving the names in a filter may take long, and Ctrl-C must end that.
     let stop = Stop::on_signals()?;
-    let lesser = if options.keep_root { None } else { privileges::lesser_user() };
-    let mut sinks = Sinks { files: files(options, &sources, lesser.as_ref())?, analysis: None };
+    let user = if options.keep_root { None } else { privileges::lesser_user() };
+    let mut sinks = Sinks { files: files(options, &sources, user.as_ref())?, analysis: None };
     let report = Output::open(options.report.output.as_deref())?;
     packets::start(&mut sources).map_err(|error| Failure::Observe(error.to_string()))?;
-    give_up_rights(options, lesser.as_ref())?;
-    note(&announcement(options, &sources, lesser.as_ref()));
+    drop_privileges(options, user.as_ref())?;
+    note(&announcement(options, &sources, user.as_ref()));
     if options.analyse {
-        let mut analysis = Analysis::new(&sources, options.one_file(), FEWER);
-        analysis.tell(options.report.json || options.to_standard());
+        let mut analysis = Analysis::new(&sources, options.one_file(), HOW_TO_DROP_FEWER);
+        analysis.report_live(options.report.json || options.to_standard());
         sinks.analysis = Some(analysis);
     }
 
-    let begun = Instant::now();
+    let started = Instant::now();
     let until = Until { time: options.time, count: options.count, stop: &stop };
-    let mut told = |text: String| note(&text);
-    let captured = packets::run(&mut sources, &until, &mut sinks, &mut told);
+    let captured = packets::run(&mut sources, &until, &mut sinks, &mut |text| note(&text));
     let all_gone = sources.iter().all(Source::is_gone);
-    // The last file is ended in any case; the first error is the one to tell.
+    // The last file is ended in any case; the first error is reported.
     let finished = sinks.files.as_mut().map_or(Ok(()), |files| Ok(files.finish()?));
     let captured = captured.and(finished).or_else(|error: anyhow::Error| {
-        // A reader that went away has seen enough.
+        // A reader that closed the pipe has read enough.
         let unwritten = error.downcast_ref::<Unwritten>().map(|error| &error.source);
-        let enough = unwritten.or_else(|| error.downcast_ref()).is_some_and(output::is_broken_pipe);
-        if enough { Ok(()) } else { Err(error) }
+        let is_closed =
+            unwritten.or_else(|| error.downcast_ref()).is_some_and(output::is_broken_pipe);
+        if is_closed { Ok(()) } else { Err(error) }
     });
     let counts = sum(&mut sources);
-    note(&summary(&sinks, counts, begun.elapsed(), options.to_standard()));
-    let code = sinks.analysis.map(|analysis| tell(options, analysis, report)).transpose()?;
+    note(&summary(&sinks, counts, started.elapsed(), options.to_standard()));
+    let code = sinks.analysis.map(|analysis| diagnose(options, analysis, report)).transpose()?;
     captured.map_err(|error| Failure::Observe(format!("{error:#}")))?;
     if all_gone {
-        let words = "no interface is left to capture on; what came before is ";
-        let done = if options.write.is_some() { "written" } else { "told" };
-        return Err(Failure::Observe(format!("{words}{done}")).into());
+        let done = if options.write.is_some() { "written" } else { "reported" };
+        return Err(Failure::Observe(format!(
+            "no interface is left to capture on; what was captured before is {done}"
+        ))
+        .into());
     }
     Ok(code.unwrap_or(0))
 }
 
-/// The files, the first of which is open; `None`: none are wanted.
+/// The files, the first of which is open; `None`: without `-w`.
 fn files(
     options: &CaptureOptions,
     sources: &[Source],
-    lesser: Option<&User>,
+    user: Option<&User>,
 ) -> anyhow::Result<Option<Files>> {
     let Some(write) = &options.write else { return Ok(None) };
     let head = head(options, sources);
@@ -90,17 +93,17 @@ fn files(
     }
     let mut names =
         if options.rotates() { Names::many(write, options.files) } else { Names::one(write) };
-    names.prepare(options.force, lesser)?;
+    names.prepare(options.force, user)?;
     let time = options.file_seconds.map(Duration::from_secs);
     let limits = Limits { bytes: options.file_size, time };
     Ok(Some(Files::begin(names, limits, head, sources.len())?))
 }
 
-/// The report, and the exit code that it asks for.
-fn tell(options: &CaptureOptions, analysis: Analysis, to: Output) -> anyhow::Result<u8> {
-    let (packets, gaps) = analysis.finish()?;
-    // Ctrl-C is how a capture ends.
-    let report = diagnose::diagnose(&crate::packets::evidence(packets, gaps, false));
+/// Writes the report; the exit code.
+fn diagnose(options: &CaptureOptions, analysis: Analysis, to: Output) -> anyhow::Result<u8> {
+    let (packets, missing) = analysis.finish()?;
+    // Not interrupted: Ctrl-C is how a capture ends.
+    let report = ::diagnose::diagnose(&packets::evidence(packets, missing, false));
     let style = output::style(&options.report, false);
     let text = if options.report.json {
         report::json(&report)
@@ -133,14 +136,14 @@ impl Sink for Sinks {
     }
 }
 
-/// The interfaces and their filters, not started yet.
+/// Opens the interfaces and compiles their filters; nothing is captured yet.
 fn open(options: &CaptureOptions) -> anyhow::Result<Vec<Source>> {
     let buffer_bytes = usize::try_from(options.buffer).unwrap_or(usize::MAX);
     let (snap_length, promiscuous) = (options.snap_length(), options.promiscuous);
     let settings = Settings { snap_length, promiscuous, buffer_bytes };
     let text = options.filter();
     let refused = |refused: sys::filter::Refused| Failure::Usage(refused.to_string());
-    // What is not in the language at all can be told without any rights.
+    // A syntax error is reported even without the right to capture.
     if let Err(error) = Filter::compile(&text, LinkType::ETHERNET, snap_length)
         && error.is_syntax()
     {
@@ -157,7 +160,7 @@ fn open(options: &CaptureOptions) -> anyhow::Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// What each file begins with.
+/// The blocks at the beginning of each file.
 fn head(options: &CaptureOptions, sources: &[Source]) -> Vec<u8> {
     let uname = rustix::system::uname();
     let system =
@@ -188,9 +191,9 @@ fn head(options: &CaptureOptions, sources: &[Source]) -> Vec<u8> {
     head
 }
 
-/// From here on only what is open is needed.
-fn give_up_rights(options: &CaptureOptions, lesser: Option<&User>) -> anyhow::Result<()> {
-    let done = match lesser {
+/// Drops root, or at least all capabilities: interfaces and files are open.
+fn drop_privileges(options: &CaptureOptions, user: Option<&User>) -> anyhow::Result<()> {
+    let done = match user {
         Some(user) => privileges::become_user(user),
         None if options.keep_root => Ok(()),
         None => privileges::give_up_capabilities(),
@@ -198,23 +201,22 @@ fn give_up_rights(options: &CaptureOptions, lesser: Option<&User>) -> anyhow::Re
     Ok(done.map_err(|error| Failure::Observe(error.to_string()))?)
 }
 
-fn announcement(options: &CaptureOptions, sources: &[Source], lesser: Option<&User>) -> String {
+fn announcement(options: &CaptureOptions, sources: &[Source], user: Option<&User>) -> String {
     let name = |source: &Source| format!("{} ({})", source.ring.name(), source.ring.link());
     let names: Vec<String> = sources.iter().map(name).collect();
     let mut text = format!("capturing on {}", names.join(", "));
     let filter = options.filter();
     if !filter.is_empty() {
-        /// Most bytes of the filter that are shown; all of it is in the file.
-        const SHOWN: usize = 200;
-        let short = &filter[..filter.floor_char_boundary(SHOWN)];
-        let more = if short.len() < filter.len() { "…" } else { "" };
-        text.push_str(&format!(", «{short}{more}»"));
+        let end = filter.floor_char_boundary(MAX_FILTER_BYTES_SHOWN);
+        let shown = filter.get(..end).unwrap_or_default();
+        let more = if shown.len() < filter.len() { "…" } else { "" };
+        text.push_str(&format!(", «{shown}{more}»"));
         if sources.iter().any(|source| source.filter.kernel().is_none()) {
-            text.push_str(" (not in the kernel, which sees these packets otherwise)");
+            text.push_str(" (applied by netwhy, not in the kernel)");
         }
     }
-    if let Some(user) = lesser {
-        text.push_str(&format!(", as {} ({}) and no longer root", user.name, user.id));
+    if let Some(user) = user {
+        text.push_str(&format!(", as {} ({}), no longer root", user.name, user.id));
     }
     if options.time.is_none() && options.count.is_none() {
         text.push_str("; Ctrl-C ends");
@@ -222,26 +224,25 @@ fn announcement(options: &CaptureOptions, sources: &[Source], lesser: Option<&Us
     text
 }
 
-/// What the kernel counted on all interfaces.
+/// The kernel's counters, summed over all interfaces.
 fn sum(sources: &mut [Source]) -> Counts {
     let mut all = Counts::default();
     for counts in sources.iter_mut().filter_map(|source| source.ring.counts().ok()) {
-        all.received += counts.received;
-        all.dropped += counts.dropped;
+        all.received = all.received.saturating_add(counts.received);
+        all.dropped = all.dropped.saturating_add(counts.dropped);
     }
     all
 }
 
 fn summary(sinks: &Sinks, counts: Counts, time: Duration, to_standard: bool) -> String {
-    let plural = |packets: u64| if packets == 1 { "packet" } else { "packets" };
     let mut text = match &sinks.files {
         Some(files) => {
             let Total { packets, packet_bytes, .. } = files.total();
-            format!("{} {} ({}) captured", number(packets), plural(packets), bytes(packet_bytes))
+            format!("{} ({}) captured", count(packets, "packet"), bytes(packet_bytes))
         }
         None => {
             let packets = sinks.analysis.as_ref().map_or(0, Analysis::packets);
-            format!("{} {} analysed", number(packets), plural(packets))
+            format!("{} analysed", count(packets, "packet"))
         }
     };
     text.push_str(&format!(
@@ -250,17 +251,17 @@ fn summary(sinks: &Sinks, counts: Counts, time: Duration, to_standard: bool) -> 
         number(counts.dropped)
     ));
     if counts.dropped > 0 {
-        text.push_str(&format!(" (fewer with {FEWER})"));
+        text.push_str(&format!(" (to drop fewer: {HOW_TO_DROP_FEWER})"));
     }
     let Some(files) = &sinks.files else { return text };
     let size = bytes(files.total().file_bytes);
-    let (first, last, there) = files.there_are();
-    text.push_str(&match (to_standard, there) {
+    let (first, last, kept) = files.kept();
+    text.push_str(&match (to_standard, kept) {
         (true, _) => format!("; {size} written"),
         (false, 1) => format!("; {size} in {}", last.display()),
         (false, _) => format!(
-            "; {size}, of which there are {} files, from {} to {}",
-            number(there),
+            "; {size} written, {} kept, from {} to {}",
+            count(kept, "file"),
             first.display(),
             last.display()
         ),
@@ -268,8 +269,8 @@ fn summary(sinks: &Sinks, counts: Counts, time: Duration, to_standard: bool) -> 
     text
 }
 
-/// A line to standard error; nobody may be there to read it.
+/// Prints a line to standard error, which nobody may read.
 fn note(text: &str) {
     use std::io::Write as _;
-    let _ = writeln!(io::stderr(), "{}", output::harmless(text));
+    let _ = writeln!(io::stderr(), "{}", sanitize::output(text));
 }
