@@ -149,7 +149,7 @@ fn bad_input_gets_clear_errors() {
         (&["--netns", "999999999"], 3, "neither a namespace"),
         (&["--for", "0s"], 2, "between 200ms and 24h"),
         (&["--port", "70000"], 2, "--port"),
-        (&["sockets", "--state", "open"], 2, "no TCP state is called open"),
+        (&["sockets", "--state", "open"], 2, "unknown TCP state open"),
         (&["conntrack", "--state", "open"], 2, "no connection-tracking state"),
         (&["conntrack", "--protocol", "xyz"], 2, "no protocol is called xyz"),
     ] {

@@ -1,9 +1,9 @@
-//! `netwhy conntrack`: the connection-tracking table, grouped while it is read, or listed. The
-//! groups of a large table are estimated from a random part of it, unless asked otherwise.
+//! `netwhy conntrack`: the connection-tracking table, grouped while it is read, or listed. The groups
+//! of a large table are estimated from a random sample of it, unless `--exact` is given.
 //!
-//! - [`select`]: which entries are wanted
+//! - [`select`]: which entries are shown
 //! - [`rows`]: one entry as a line
-//! - [`summary`]: the groups, the size and the statistics
+//! - [`summary`]: the groups and the size of the table
 
 mod options;
 mod rows;

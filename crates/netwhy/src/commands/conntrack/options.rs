@@ -1,4 +1,4 @@
-//! What `netwhy conntrack` can be asked.
+//! The options of `netwhy conntrack`.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use clap::{Args, ValueEnum};
 
 use crate::options::{NetnsOptions, window};
 
-/// Lines of a group, unless asked otherwise.
-pub(super) const TOP: usize = 10;
+/// Lines of a group when the user does not choose how many.
+pub(super) const DEFAULT_TOP: usize = 10;
 
 #[derive(Debug, Args)]
 pub(crate) struct ConntrackOptions {
     #[command(flatten)]
     pub(crate) netns: NetnsOptions,
 
-    /// Read all entries of a large table, and not a random 100,000 of them
+    /// Read all entries of a large table instead of a random sample of 100,000
     #[arg(long, conflicts_with = "list")]
     pub(crate) exact: bool,
 
@@ -23,11 +23,11 @@ pub(crate) struct ConntrackOptions {
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// Only entries of this protocol: tcp, udp, icmp, … or a number
+    /// Only entries of this protocol: tcp, udp, icmp, ... or its number
     #[arg(long, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<String>,
 
-    /// Only TCP entries in this state: established, time_wait, …
+    /// Only TCP entries in this state: established, time_wait, ...
     #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<String>,
 
@@ -43,7 +43,7 @@ pub(crate) struct ConntrackOptions {
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
 
-    /// Most lines of each group [default: 10], or of the list [default: all]
+    /// Maximum number of lines per group [default: 10] or of the list [default: all]
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
 
@@ -51,11 +51,11 @@ pub(crate) struct ConntrackOptions {
     #[arg(long, value_name = "WHAT", conflicts_with = "list")]
     pub(crate) group_by: Option<GroupBy>,
 
-    /// Order of the list: longest timeout first (holds the list in memory)
+    /// Sort the list by this figure, largest first (keeps the list in memory)
     #[arg(long, value_name = "FIGURE", requires = "list")]
     pub(crate) sort: Option<Figure>,
 
-    /// Again every TIME [default: 1s]
+    /// Repeat every TIME [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = window, num_args = 0..=1, default_missing_value = "1s")]
     pub(crate) watch: Option<Duration>,
 
@@ -64,7 +64,7 @@ pub(crate) struct ConntrackOptions {
     pub(crate) json: bool,
 }
 
-/// What entries are added up by.
+/// How entries are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroupBy {
     /// Protocol
@@ -79,7 +79,7 @@ pub(crate) enum GroupBy {
     Port,
 }
 
-/// What a list is sorted by: largest first.
+/// The figures by which the list is sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Figure {
     /// Time until the entry expires

@@ -1,4 +1,4 @@
-//! One entry as a line, in the words of `conntrack -L`; or as JSON.
+//! One entry as a line, in the format of `conntrack -L`; or as JSON.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use wire::conntrack::{Entry, Tuple, protocol_name};
 
 /// Appends one entry.
 pub(super) fn write(entry: &Entry<'_>, json: bool, out: &mut Vec<u8>) {
-    // Writing to memory cannot fail.
+    // Writing to memory does not fail.
     let _ = if json { as_json(entry, out) } else { as_text(entry, out) };
 }
 

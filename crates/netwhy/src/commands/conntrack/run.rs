@@ -1,23 +1,23 @@
-//! `netwhy conntrack`: the connection-tracking table, grouped while it is read, or listed. The
-
-use super::rows;
-use super::summary;
+//! Reads the table, groups or lists it, repeats that.
 
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use sys::Stop;
 use sys::real::Real;
 use wire::conntrack::Entry;
 
+use super::options::{ConntrackOptions, DEFAULT_TOP, Figure};
+use super::rows;
 use super::select::Selection;
-
-use super::options::{ConntrackOptions, Figure, TOP};
+use super::summary;
 use crate::{output, window};
-use sys::Stop;
 
-/// Bytes of text that are written at once.
-const CHUNK: usize = 1 << 16;
+/// Bytes that are written at once.
+const CHUNK_BYTES: usize = 1 << 16;
+/// Entries beyond the wanted ones that are kept before they are sorted.
+const SORT_SLACK: usize = 1024;
 
 /// `netwhy conntrack`
 pub(crate) fn run(options: &ConntrackOptions) -> anyhow::Result<u8> {
@@ -52,12 +52,12 @@ fn show(
         return list(machine, options, selection, out);
     }
     let size = summary::Size::read(machine);
-    let most = if options.exact { u64::MAX } else { observe::conntrack::SAMPLE };
+    let max_entries = if options.exact { u64::MAX } else { observe::conntrack::SAMPLE };
     let table = observe::conntrack::group(
         machine,
-        most,
+        max_entries,
         size.count.unwrap_or(0),
-        options.top.unwrap_or(TOP),
+        options.top.unwrap_or(DEFAULT_TOP),
         &mut |entry| selection.has(entry),
     )
     .map_err(unreadable)?;
@@ -72,7 +72,7 @@ fn list(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let top = options.top.unwrap_or(usize::MAX);
-    let mut text = Vec::with_capacity(2 * CHUNK);
+    let mut text = Vec::with_capacity(2 * CHUNK_BYTES);
     if let Some(figure) = options.sort {
         let mut entries: Vec<(u64, Vec<u8>)> = Vec::new();
         each(machine, |entry| {
@@ -80,7 +80,7 @@ fn list(
                 rows::write(entry, options.json, &mut text);
                 entries.push((figure.of(entry), std::mem::take(&mut text)));
             }
-            if entries.len() >= top.saturating_mul(2).saturating_add(1024) {
+            if entries.len() >= top.saturating_mul(2).saturating_add(SORT_SLACK) {
                 entries.sort_by_key(|(figure, _)| std::cmp::Reverse(*figure));
                 entries.truncate(top);
             }
@@ -101,7 +101,7 @@ fn list(
         if selection.has(entry) {
             left -= 1;
             rows::write(entry, options.json, &mut text);
-            if text.len() >= CHUNK {
+            if text.len() >= CHUNK_BYTES {
                 written = out.write_all(&text);
                 text.clear();
                 if written.is_err() {
@@ -130,7 +130,7 @@ impl Figure {
     }
 }
 
-/// Calls for each entry of the table until told to stop.
+/// Calls `entry` for each entry of the table until it returns `Break`.
 fn each(
     machine: &Real,
     mut entry: impl FnMut(&Entry<'_>) -> ControlFlow<()>,
@@ -141,7 +141,7 @@ fn each(
 fn unreadable(error: sys::Error) -> anyhow::Error {
     let help = match error.kind {
         sys::Kind::Permission => {
-            "; run as root, or see only its size: sysctl net.netfilter.nf_conntrack_count"
+            "; run as root, or read only its size: sysctl net.netfilter.nf_conntrack_count"
         }
         _ => "",
     };

@@ -1,4 +1,4 @@
-//! Which entries are wanted: protocol, state, source, destination, port.
+//! Which entries are shown: by protocol, state, source, destination and port.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use wire::conntrack::{self, Entry};
 use super::options::ConntrackOptions;
 use crate::failure::Failure;
 
-/// The entries that are wanted.
+/// The entries that are shown.
 pub(super) struct Selection {
     protocol: Option<u8>,
     state: Option<String>,
@@ -29,16 +29,18 @@ impl Selection {
         })
     }
 
-    /// Whether this entry is wanted.
+    /// Whether this entry is shown.
     pub(super) fn has(&self, entry: &Entry<'_>) -> bool {
-        let same = |asked: Option<IpAddr>, is: Option<IpAddr>| {
-            asked.is_none_or(|asked| is.is_some_and(|is| is.to_canonical() == asked.to_canonical()))
+        let matches = |selected: Option<IpAddr>, address: Option<IpAddr>| {
+            selected.is_none_or(|selected| {
+                address.is_some_and(|ip| ip.to_canonical() == selected.to_canonical())
+            })
         };
         let original = entry.original();
         self.protocol.is_none_or(|p| p == entry.protocol())
             && self.state.as_deref().is_none_or(|s| entry.tcp_state_name() == Some(s))
-            && same(self.source, original.source)
-            && same(self.destination, original.destination)
+            && matches(self.source, original.source)
+            && matches(self.destination, original.destination)
             && self.port.is_none_or(|p| original.destination_port == Some(p))
     }
 }
@@ -47,27 +49,25 @@ fn protocol(word: &str) -> anyhow::Result<u8> {
     if let Ok(number) = word.parse() {
         return Ok(number);
     }
-    let asked = word.to_ascii_lowercase();
-    (0..=u8::MAX).find(|number| conntrack::protocol_name(*number) == Some(&asked)).ok_or_else(
-        || {
-            let known: Vec<_> = (0..=u8::MAX).filter_map(conntrack::protocol_name).collect();
-            Failure::Usage(format!(
-                "no protocol is called {word}; there are: {}, or a number",
-                known.join(", ")
-            ))
-            .into()
-        },
-    )
+    let name = word.to_ascii_lowercase();
+    (0..=u8::MAX).find(|number| conntrack::protocol_name(*number) == Some(&name)).ok_or_else(|| {
+        let known: Vec<_> = (0..=u8::MAX).filter_map(conntrack::protocol_name).collect();
+        Failure::Usage(format!(
+            "unknown protocol {word}; known are: {}, or a number",
+            known.join(", ")
+        ))
+        .into()
+    })
 }
 
 fn state(word: &str) -> anyhow::Result<String> {
-    let asked = word.to_ascii_uppercase().replace('-', "_");
+    let name = word.to_ascii_uppercase().replace('-', "_");
     let known: Vec<_> = (0..=u8::MAX).filter_map(conntrack::tcp_state_name).collect();
-    if known.contains(&asked.as_str()) {
-        return Ok(asked);
+    if known.contains(&name.as_str()) {
+        return Ok(name);
     }
     anyhow::bail!(Failure::Usage(format!(
-        "no connection-tracking state is called {word}; there are: {}",
+        "unknown connection-tracking state {word}; known are: {}",
         known.join(", ").to_ascii_lowercase()
     )))
 }

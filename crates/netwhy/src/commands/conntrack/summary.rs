@@ -1,4 +1,4 @@
-//! The groups of the table, its size and the per-CPU statistics.
+//! The groups of the table and its size.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -7,8 +7,14 @@ use std::path::Path;
 use model::{ConntrackTable, Top};
 use sys::Machine as _;
 use sys::real::Real;
+use text::figures::significant;
+use text::{Column, Table};
 
-use super::options::{ConntrackOptions, GroupBy, TOP};
+use super::options::{ConntrackOptions, DEFAULT_TOP, GroupBy};
+
+/// Largest error of a share that is estimated from a sample, in percentage points times the square root of
+/// the sample: 1.96 standard deviations (95 %) of a share of one half.
+const MAX_ERROR_OF_ONE: f64 = 98.0;
 
 /// Prints the groups.
 pub(super) fn write(
@@ -24,66 +30,89 @@ pub(super) fn write(
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
         return Ok(out.flush()?);
     }
-    let about = if table.read.is_some() { "about " } else { "" };
-    write!(out, "{about}{} entries", text::number(table.entries))?;
-    if let (Some(count), Some(max)) = (size.count, size.max) {
-        let share = 100.0 * count as f64 / max.max(1) as f64;
-        let (count, max) = (text::number(count), text::number(max));
-        write!(out, "; the table holds {count} of {max} ({share:.1} %)")?;
-    }
-    if let (Some(count), Some(buckets)) = (size.count, size.buckets) {
-        write!(out, ", {:.2} a bucket", count as f64 / buckets.max(1) as f64)?;
-    }
-    writeln!(out)?;
+    writeln!(out, "{}", totals(size, table))?;
     if let Some(read) = table.read {
-        let read_words = text::number(read);
         writeln!(
             out,
-            "estimated from {read_words} of them, within {:.1} points (--exact reads all)",
-            98.0 / (read as f64).sqrt()
+            "estimated from a sample of {}, within {} percentage points (--exact reads all)",
+            text::count(read, "entry"),
+            significant(MAX_ERROR_OF_ONE / (read.max(1) as f64).sqrt())
         )?;
     }
     writeln!(
         out,
-        "{} assured, {} without an answer",
+        "{} assured, {} unreplied",
         text::number(table.assured),
         text::number(table.unreplied)
     )?;
-
-    let top = options.top.unwrap_or(TOP);
-    let counted = |map: &BTreeMap<String, u64>| {
-        let mut all: Vec<Top> =
-            map.iter().map(|(k, n)| Top { key: k.clone(), count: *n, error: 0 }).collect();
-        all.sort_by(|a, b| b.count.cmp(&a.count).then(a.key.cmp(&b.key)));
-        all
-    };
-    let groups = [
-        (GroupBy::Protocol, "protocol", counted(&table.by_protocol)),
-        (GroupBy::State, "TCP state", counted(&table.by_state)),
-        (GroupBy::Source, "source", table.top_sources.clone()),
-        (GroupBy::Destination, "destination", table.top_destinations.clone()),
-        (GroupBy::Port, "destination port", table.top_ports.clone()),
-    ];
-    for (by, name, values) in groups {
-        if options.group_by.is_some_and(|asked| asked != by) || values.is_empty() {
-            continue;
-        }
-        writeln!(out, "\n{:>10}  {:>7}  by {name}", "ENTRIES", "SHARE")?;
-        for value in values.iter().take(top) {
-            let share = 100.0 * value.count as f64 / table.entries.max(1) as f64;
-            let about = if value.error > 0 {
-                format!("  (at most {} too many)", text::number(value.error))
-            } else {
-                String::new()
-            };
-            let count = text::number(value.count);
-            writeln!(out, "{count:>10}  {share:>5.1} %  {}{about}", value.key)?;
+    let top = options.top.unwrap_or(DEFAULT_TOP);
+    for (by, name, values) in groups(table) {
+        if options.group_by.is_none_or(|only| only == by) && !values.is_empty() {
+            out.write_all(group(table, name, values.iter().take(top)).as_bytes())?;
         }
     }
     Ok(out.flush()?)
 }
 
-/// Size of the table.
+/// The size of the table and how full it is.
+fn totals(size: &Size, table: &ConntrackTable) -> String {
+    let about = if table.read.is_some() { "about " } else { "" };
+    let mut text = format!("{about}{}", text::count(table.entries, "entry"));
+    if let (Some(count), Some(max)) = (size.count, size.max) {
+        let share = text::percent(text::share(count as f64, max as f64));
+        let (count, max) = (text::number(count), text::number(max));
+        text.push_str(&format!("; the table holds {count} of {max} ({share})"));
+    }
+    if let (Some(count), Some(buckets)) = (size.count, size.buckets) {
+        let per_bucket = significant(count as f64 / buckets.max(1) as f64);
+        text.push_str(&format!(", {per_bucket} per bucket"));
+    }
+    text
+}
+
+/// The groups in the order of the output.
+fn groups(table: &ConntrackTable) -> [(GroupBy, &'static str, Vec<Top>); 5] {
+    let sorted = |counts: &BTreeMap<String, u64>| {
+        let mut all: Vec<Top> = counts
+            .iter()
+            .map(|(key, count)| Top { key: key.clone(), count: *count, error: 0 })
+            .collect();
+        all.sort_by(|a, b| b.count.cmp(&a.count).then(a.key.cmp(&b.key)));
+        all
+    };
+    [
+        (GroupBy::Protocol, "protocol", sorted(&table.by_protocol)),
+        (GroupBy::State, "TCP state", sorted(&table.by_state)),
+        (GroupBy::Source, "source", table.top_sources.clone()),
+        (GroupBy::Destination, "destination", table.top_destinations.clone()),
+        (GroupBy::Port, "destination port", table.top_ports.clone()),
+    ]
+}
+
+/// One group as a table.
+fn group<'a>(table: &ConntrackTable, name: &str, values: impl Iterator<Item = &'a Top>) -> String {
+    let mut rows = Table::new([
+        Column::right("ENTRIES"),
+        Column::right("SHARE"),
+        Column::left(format!("by {name}")),
+    ]);
+    for value in values {
+        let share = text::share(value.count as f64, table.entries as f64);
+        let error = match value.error {
+            0 => String::new(),
+            error => format!("  (at most {} too many)", text::number(error)),
+        };
+        rows.row([
+            text::number(value.count),
+            text::percent(share),
+            format!("{}{error}", value.key),
+        ]);
+    }
+    // Never wrapped: programs like sort and head read lines.
+    format!("\n{}", rows.text("", usize::MAX))
+}
+
+/// The size of the table, as the kernel reports it.
 pub(super) struct Size {
     pub(super) count: Option<u64>,
     max: Option<u64>,

@@ -1,11 +1,11 @@
-//! What sockets are sorted by: largest first.
+//! The figures by which sockets are sorted.
 
 use wire::sock_diag::Record;
 
 use super::options::Figure;
 
 impl Figure {
-    /// The figure of one socket; 0 when the kernel does not say.
+    /// The figure of one socket; 0 if the kernel does not report it.
     pub(super) fn of(self, record: &Record<'_>) -> u64 {
         let figure = match self {
             Figure::RecvQueue => Some(u64::from(record.receive_queue())),

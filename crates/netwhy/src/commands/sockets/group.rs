@@ -1,14 +1,16 @@
-//! Sockets added up by what they have in common.
+//! Sums of the sockets that have something in common.
 
 use std::collections::HashMap;
 use std::io::Write;
 
+use text::figures::round_trip;
+use text::{Column, Table};
 use wire::sock_diag::Record;
 
 use super::options::{Figure, GroupBy, SocketsOptions};
 use super::owners::Owners;
 
-/// Sockets added up.
+/// Sums of sockets by group.
 pub(super) struct Groups {
     by: GroupBy,
     groups: HashMap<String, Sum>,
@@ -33,9 +35,9 @@ impl Groups {
     }
 
     /// Adds one socket.
-    pub(super) fn add(&mut self, record: &Record<'_>, holders: &Owners) {
+    pub(super) fn add(&mut self, record: &Record<'_>, owners: &Owners) {
         let key = match self.by {
-            GroupBy::Process => holders.get(&record.inode()).cloned().unwrap_or_else(|| {
+            GroupBy::Process => owners.get(&record.inode()).cloned().unwrap_or_else(|| {
                 if record.inode() == 0 { "(no process)" } else { "(unknown)" }.to_string()
             }),
             GroupBy::State => record.state().name().to_string(),
@@ -86,29 +88,32 @@ impl Groups {
             }
             return Ok(out.flush()?);
         }
-        writeln!(
-            out,
-            "{:>8} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9}  WHAT",
-            "SOCKETS", "RECV-Q", "SEND-Q", "RECEIVED", "ACKED", "RETRANS", "RTT MEAN"
-        )?;
+        let mut table = Table::new([
+            Column::right("SOCKETS"),
+            Column::right("RECV-Q"),
+            Column::right("SEND-Q"),
+            Column::right("RECEIVED"),
+            Column::right("ACKED"),
+            Column::right("RETRANS"),
+            Column::right("MEAN RTT"),
+            Column::left("GROUP"),
+        ]);
         for (key, sum) in &groups {
-            let rtt = match sum.rtt_us.checked_div(sum.rtts) {
-                Some(us) => format!("{:.2} ms", us as f64 / 1e3),
-                None => "-".to_string(),
-            };
-            let share = 100.0 * sum.retransmitted as f64 / sum.segments.max(1) as f64;
-            writeln!(
-                out,
-                "{:>8} {:>9} {:>9} {:>9} {:>9} {:>6.2} % {:>9}  {key}",
-                sum.sockets,
-                text::bytes(sum.receive_queue),
-                text::bytes(sum.send_queue),
-                text::bytes(sum.received),
-                text::bytes(sum.acked),
-                share,
-                rtt,
-            )?;
+            let retransmitted = text::share(sum.retransmitted as f64, sum.segments as f64);
+            let rtt_us = sum.rtt_us.checked_div(sum.rtts);
+            table.row([
+                &text::number(sum.sockets),
+                &text::bytes(sum.receive_queue),
+                &text::bytes(sum.send_queue),
+                &text::bytes(sum.received),
+                &text::bytes(sum.acked),
+                &text::percent(retransmitted),
+                &rtt_us.map_or_else(|| "-".to_string(), |us| round_trip(us as f64 / 1e3)),
+                key,
+            ]);
         }
+        // Never wrapped: programs like sort and head read lines.
+        out.write_all(table.text("", usize::MAX).as_bytes())?;
         Ok(out.flush()?)
     }
 }

@@ -1,12 +1,13 @@
-//! `netwhy sockets`: the TCP sockets with what the kernel knows of them.
+//! `netwhy sockets`: lists the TCP sockets with the kernel's statistics of each.
 //!
-//! - [`select`]: which sockets are wanted
-//! - [`figure`]: what they are sorted by
+//! - [`select`]: which sockets are listed
+//! - [`figure`]: the figures by which they are sorted
+//! - [`owners`]: the processes that hold them
 //! - [`rows`]: one socket as two lines of text
-//! - [`group`]: sockets added up
+//! - [`group`]: sums of groups of sockets
 //!
-//! Without an order or groups the sockets are printed while the kernel still lists them, one
-//! thread reading and one writing, and none is held.
+//! Without `--sort` and `--group-by` the sockets are printed while the kernel still lists them: one
+//! thread reads, one writes, and no socket is kept.
 
 mod figure;
 mod group;

@@ -1,4 +1,4 @@
-//! What `netwhy sockets` can be asked.
+//! The options of `netwhy sockets`.
 
 use std::time::Duration;
 
@@ -14,32 +14,32 @@ pub(crate) struct SocketsOptions {
     #[command(flatten)]
     pub(crate) netns: NetnsOptions,
 
-    /// Only sockets in these states: estab, time-wait, listen, … [default: all
-    /// but listen and time-wait]
+    /// Only sockets in these states: estab, time-wait, listen, ... [default: all
+    /// except listen and time-wait]
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(crate) state: Vec<String>,
 
-    /// Largest first by this figure
+    /// Sort by this figure, largest first
     #[arg(long, value_name = "FIGURE")]
     pub(crate) sort: Option<Figure>,
 
-    /// Only the first N
+    /// Print only the first N
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
 
-    /// Add up the sockets that have this in common
+    /// Print sums of the sockets that have this in common
     #[arg(long, value_name = "WHAT")]
     pub(crate) group_by: Option<GroupBy>,
 
-    /// Name the process of each socket
+    /// Show the process of each socket
     #[arg(short, long)]
     pub(crate) processes: bool,
 
-    /// Again every TIME [default: 1s]
+    /// Repeat every TIME [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = window, num_args = 0..=1, default_missing_value = "1s")]
     pub(crate) watch: Option<Duration>,
 
-    /// Print JSON, one socket a line
+    /// Print JSON, one socket per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -51,11 +51,11 @@ pub(crate) enum Figure {
     RecvQueue,
     /// Bytes written and not yet acknowledged
     SendQueue,
-    /// Smoothed round trip
+    /// Smoothed round-trip time
     Rtt,
-    /// Segments sent again
+    /// Retransmitted segments
     Retrans,
-    /// Congestion window, segments
+    /// Congestion window in segments
     Cwnd,
     /// Bytes acknowledged by the peer
     Sent,
@@ -67,25 +67,25 @@ pub(crate) enum Figure {
     RwndLimited,
     /// Time limited by the send buffer
     SndbufLimited,
-    /// Time since data last moved in either direction
+    /// Time since the last data in either direction
     Idle,
     /// Buffer memory in use
     Memory,
 }
 
-/// What sockets are added up by.
+/// How sockets are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroupBy {
-    /// The process that holds them
+    /// Process that holds the socket
     Process,
-    /// Their state
+    /// TCP state
     State,
-    /// Their local port
+    /// Local port
     LocalPort,
-    /// Their remote address
+    /// Remote address
     Peer,
-    /// Their remote port
+    /// Remote port
     RemotePort,
-    /// Their congestion control
+    /// Congestion control algorithm
     Congestion,
 }

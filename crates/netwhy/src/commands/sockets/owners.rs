@@ -1,18 +1,18 @@
-//! Which process holds a socket.
+//! The processes that hold sockets.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use sys::Machine as _;
 use sys::real::Real;
+use text::sanitize;
 
-use crate::output;
-
-/// Names of processes by inode of a socket.
+/// The owner of each socket by the socket's inode: `name(pid)`, or `name(pid)+2` if two more processes
+/// hold it.
 pub(super) type Owners = HashMap<u32, String>;
 
-/// Who holds which socket: `name(pid)`, of several processes the first and how many more.
-pub(super) fn owners(machine: &Real, wanted: impl Fn(u32) -> bool) -> anyhow::Result<Owners> {
+/// The owners of the sockets of the processes that are selected.
+pub(super) fn owners(machine: &Real, is_selected: impl Fn(u32) -> bool) -> anyhow::Result<Owners> {
     let mut pids = Vec::new();
     machine.list(std::path::Path::new("/proc"), &mut |name| {
         if let Ok(pid) = name.parse::<u32>() {
@@ -24,36 +24,40 @@ pub(super) fn owners(machine: &Real, wanted: impl Fn(u32) -> bool) -> anyhow::Re
     let mut names: HashMap<u32, String> = HashMap::new();
     let mut denied = 0;
     for pid in pids {
-        if !wanted(pid) {
+        if !is_selected(pid) {
             continue;
         }
-        let mut any = false;
+        let mut has_sockets = false;
         let read = machine.sockets_of(pid, &mut |inode| {
-            any = true;
+            has_sockets = true;
             by_inode.entry(inode).and_modify(|(_, more)| *more += 1).or_insert((pid, 0));
             ControlFlow::Continue(())
         });
         match read {
             Err(error) if error.kind == sys::Kind::Permission => denied += 1,
-            _ if any => {
+            _ if has_sockets => {
                 let mut name = Vec::new();
                 let path = format!("/proc/{pid}/comm");
-                // It may have ended since: then it is known by its id alone.
+                // The process may have ended: then only its id is known.
                 let _ = machine.read(std::path::Path::new(&path), &mut name);
-                names.insert(pid, output::harmless(String::from_utf8_lossy(&name).trim_end()));
+                names.insert(
+                    pid,
+                    sanitize::line(String::from_utf8_lossy(&name).trim_end()).into_owned(),
+                );
             }
             _ => {}
         }
     }
     if denied > 0 {
+        let processes = text::count(denied, "process");
         eprintln!(
-            "netwhy: the open files of {denied} processes cannot be read: their sockets stay \
-             without a name; run as root"
+            "netwhy: cannot read the open files of {processes}: their sockets are shown without a \
+             process; run as root"
         );
     }
     let name = |(pid, more): (u32, u32)| {
         let name = names.get(&pid).map_or("?", String::as_str);
         if more == 0 { format!("{name}({pid})") } else { format!("{name}({pid})+{more}") }
     };
-    Ok(by_inode.into_iter().map(|(inode, holder)| (inode, name(holder))).collect())
+    Ok(by_inode.into_iter().map(|(inode, owner)| (inode, name(owner))).collect())
 }

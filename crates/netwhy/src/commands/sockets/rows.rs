@@ -1,7 +1,7 @@
-//! One socket as text: a line with state, queues and ends, a line with what moved and what limits.
+//! One socket as text: a line with state, queues and addresses, and lines with its statistics.
 //!
-//! At 30,000 sockets formatting is most of the work, so numbers are written by hand; what is zero
-//! or unknown is left out.
+//! At 30,000 sockets formatting is most of the work, so numbers are formatted here, without allocating.
+//! Statistics that are zero or unknown are left out.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -12,9 +12,11 @@ use super::options::SocketsOptions;
 use super::owners::Owners;
 
 /// Columns of an address and port: `255.255.255.255:65535`.
-const ENDS: usize = 21;
-/// Columns of a terminal: a figure that does not fit goes to the next line.
-const WIDTH: usize = 80;
+const ADDRESS_COLUMNS: usize = 21;
+/// Columns of a line: a figure that does not fit goes to the next line.
+const LINE_COLUMNS: usize = 80;
+/// Most digits of a `u64`.
+const MAX_DIGITS: usize = 20;
 /// ssthresh that was never set (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -29,33 +31,32 @@ pub(super) fn header(
     let process = if options.processes { "  PROCESS" } else { "" };
     writeln!(
         out,
-        "{:<10} {:>7} {:>7} {:<ENDS$} {:<ENDS$}{process}",
+        "{:<10} {:>7} {:>7} {:<ADDRESS_COLUMNS$} {:<ADDRESS_COLUMNS$}{process}",
         "STATE", "RECV-Q", "SEND-Q", "LOCAL", "REMOTE"
     )
 }
 
-/// One socket as bytes of its own.
+/// One socket in a buffer of its own.
 pub(super) fn bytes(
     record: &Record<'_>,
-    holders: &Owners,
+    owners: &Owners,
     options: &SocketsOptions,
 ) -> anyhow::Result<Vec<u8>> {
     let mut row = Vec::with_capacity(256);
-    write(record, holders, options, &mut row)?;
+    write(record, owners, options, &mut row)?;
     Ok(row)
 }
 
 /// Appends one socket.
 pub(super) fn write(
     record: &Record<'_>,
-    holders: &Owners,
+    owners: &Owners,
     options: &SocketsOptions,
     out: &mut Vec<u8>,
 ) -> anyhow::Result<()> {
     if options.json {
         let mut json = serde_json::to_value(record.to_socket())?;
-        if let (Some(process), Some(object)) = (holders.get(&record.inode()), json.as_object_mut())
-        {
+        if let (Some(process), Some(object)) = (owners.get(&record.inode()), json.as_object_mut()) {
             object.insert("process".to_string(), process.as_str().into());
         }
         serde_json::to_writer(&mut *out, &json)?;
@@ -67,12 +68,12 @@ pub(super) fn write(
     row.right(18, u64::from(record.receive_queue()));
     row.right(26, u64::from(record.send_queue()));
     row.text(" ");
-    row.end(record.local());
-    row.column(27 + ENDS);
+    row.address(record.local());
+    row.column(27 + ADDRESS_COLUMNS);
     row.text(" ");
-    row.end(record.remote());
-    if let Some(process) = holders.get(&record.inode()) {
-        row.column(28 + 2 * ENDS);
+    row.address(record.remote());
+    if let Some(process) = owners.get(&record.inode()) {
+        row.column(28 + 2 * ADDRESS_COLUMNS);
         row.text("  ");
         row.text(process);
     }
@@ -81,7 +82,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The second line: what the kernel's `tcp_info` says, when it says anything.
+/// The second line: the kernel's `tcp_info`, if there is one.
 fn info(record: &Record<'_>, row: &mut Row<'_>) {
     let Some(rtt_us) = record.rtt_us() else {
         return;
@@ -133,7 +134,7 @@ fn info(record: &Record<'_>, row: &mut Row<'_>) {
     row.text("\n");
 }
 
-/// What limited the sender, as shares of the time that it was busy.
+/// What limited the sender, as shares of the time for which it was busy.
 fn limits(record: &Record<'_>, row: &mut Row<'_>) {
     let Some(busy) = record.busy_time_us().filter(|busy| *busy > 0) else {
         return;
@@ -162,15 +163,15 @@ impl Row<'_> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    /// Goes to the next line unless so many columns are left on this one.
+    /// Starts a new line unless so many columns are left on this one.
     fn room(&mut self, columns: usize) {
-        if self.out.len() + columns > self.line + WIDTH {
+        if self.out.len() + columns > self.line + LINE_COLUMNS {
             self.text("\n   ");
             self.line = self.out.len() - 3;
         }
     }
 
-    /// Blanks up to a column of the row.
+    /// Spaces up to a column of the row.
     fn column(&mut self, column: usize) {
         while self.out.len() < self.start + column {
             self.out.push(b' ');
@@ -179,20 +180,20 @@ impl Row<'_> {
 
     /// A whole number.
     fn number(&mut self, mut value: u64) {
-        let mut digits = [0u8; 20];
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (value % 10) as u8;
+        let mut digits = [0u8; MAX_DIGITS];
+        let mut first = MAX_DIGITS;
+        for digit in digits.iter_mut().rev() {
+            first -= 1;
+            *digit = b'0' + (value % 10) as u8;
             value /= 10;
             if value == 0 {
                 break;
             }
         }
-        self.out.extend_from_slice(&digits[at..]);
+        self.out.extend_from_slice(digits.get(first..).unwrap_or_default());
     }
 
-    /// A whole number whose last digit stands before a column; at least one blank comes first.
+    /// A whole number that ends before a column, after at least one space.
     fn right(&mut self, column: usize, value: u64) {
         let width = value.checked_ilog10().map_or(1, |log| log as usize + 1);
         self.out.push(b' ');
@@ -200,7 +201,7 @@ impl Row<'_> {
         self.number(value);
     }
 
-    /// Microseconds as milliseconds with three decimals.
+    /// Microseconds as milliseconds, with three decimals.
     fn millis(&mut self, us: u32) {
         self.number(u64::from(us / 1000));
         let rest = us % 1000;
@@ -224,8 +225,8 @@ impl Row<'_> {
     }
 
     /// An address and port.
-    fn end(&mut self, end: SocketAddr) {
-        match end.ip() {
+    fn address(&mut self, address: SocketAddr) {
+        match address.ip() {
             IpAddr::V4(ip) => {
                 let [a, b, c, d] = ip.octets();
                 self.number(u64::from(a));
@@ -235,12 +236,12 @@ impl Row<'_> {
                 }
             }
             IpAddr::V6(ip) => {
-                // Writing to memory cannot fail.
+                // Writing to memory does not fail.
                 let _ = write!(self.out, "[{ip}]");
             }
         }
         self.out.push(b':');
-        self.number(u64::from(end.port()));
+        self.number(u64::from(address.port()));
     }
 }
 
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_the_library_writes_them() {
+    fn numbers_are_formatted_as_by_the_standard_library() {
         for value in [0, 1, 9, 10, 99, 100, 65535, u64::from(u32::MAX), u64::MAX] {
             assert_eq!(written(|row| row.number(value)), value.to_string());
             let right = written(|row| row.right(30, value));
@@ -269,16 +270,16 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_number_keeps_a_blank_before_it() {
+    fn a_wide_number_keeps_a_space_before_it() {
         assert_eq!(written(|row| row.right(2, 123)), " 123");
     }
 
     #[test]
-    fn ends_are_written_as_the_library_writes_them() {
-        for end in
+    fn addresses_are_formatted_as_by_the_standard_library() {
+        for address in
             ["198.18.0.1:80", "0.0.0.0:0", "255.255.255.255:65535", "[fd00::1]:443", "[::]:1"]
         {
-            assert_eq!(written(|row| row.end(end.parse().unwrap())), end);
+            assert_eq!(written(|row| row.address(address.parse().unwrap())), address);
         }
     }
 }

@@ -1,7 +1,4 @@
-//! `netwhy sockets`: the TCP sockets with what the kernel knows of them.
-
-use super::group;
-use super::rows;
+//! Lists the sockets, sorts or groups them, repeats that.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -10,20 +7,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use observe::sockets::dump;
+use sys::Stop;
 use sys::real::Real;
 use wire::sock_diag::{Extensions, Family, Record, request};
 
-use super::select::Selection;
-
+use super::group;
 use super::options::{Figure, GroupBy, SocketsOptions};
 use super::owners::{Owners, owners};
+use super::rows;
+use super::select::Selection;
 use crate::{output, window};
-use sys::Stop;
 
-/// Bytes of text that are written at once.
-const CHUNK: usize = 1 << 16;
-/// Datagrams on their way from the reading thread to the writing one.
-const AHEAD: usize = 64;
+/// Bytes that are written at once.
+const CHUNK_BYTES: usize = 1 << 16;
+/// Most datagrams between the reading and the writing thread.
+const MAX_QUEUED_DATAGRAMS: usize = 64;
+/// Sockets beyond the wanted ones that are kept before they are sorted.
+const SORT_SLACK: usize = 1024;
 
 /// `netwhy sockets`
 pub(crate) fn run(options: &SocketsOptions) -> anyhow::Result<u8> {
@@ -55,11 +55,11 @@ fn show(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let by_process = matches!(options.group_by, Some(GroupBy::Process));
-    let wanted = options.processes || by_process || selection.needs_holders();
-    let holders =
-        if wanted { owners(machine, |pid| selection.has_pid(pid))? } else { Owners::new() };
+    let needs_owners = options.processes || by_process || selection.needs_owners();
+    let owners =
+        if needs_owners { owners(machine, |pid| selection.has_pid(pid))? } else { Owners::new() };
     let extensions = Extensions::INFO | Extensions::MEMORY | Extensions::CONGESTION;
-    // The memory is asked for only when it is shown: each attribute costs the kernel time.
+    // Memory is requested only when it is shown: each attribute takes the kernel time.
     let extensions = if options.json || options.sort == Some(Figure::Memory) {
         extensions
     } else {
@@ -70,8 +70,8 @@ fn show(
     if let Some(by) = options.group_by {
         let mut groups = group::Groups::new(by);
         each(machine, &request, |record| {
-            if selection.has(record, &holders) {
-                groups.add(record, &holders);
+            if selection.has(record, &owners) {
+                groups.add(record, &owners);
             }
             Ok(())
         })?;
@@ -80,12 +80,12 @@ fn show(
     if let Some(figure) = options.sort {
         let mut sockets = Vec::new();
         each(machine, &request, |record| {
-            if selection.has(record, &holders) {
-                sockets.push((figure.of(record), rows::bytes(record, &holders, options)?));
+            if selection.has(record, &owners) {
+                sockets.push((figure.of(record), rows::bytes(record, &owners, options)?));
             }
-            // Only the first are wanted: the rest need not be held.
+            // Only the first ones are printed: the others are not kept.
             if let Some(top) = options.top
-                && sockets.len() >= 2 * top + 1024
+                && sockets.len() >= top.saturating_mul(2).saturating_add(SORT_SLACK)
             {
                 sockets.sort_by_key(|(figure, _)| std::cmp::Reverse(*figure));
                 sockets.truncate(top);
@@ -100,14 +100,14 @@ fn show(
         return Ok(out.flush()?);
     }
 
-    let mut text = Vec::with_capacity(2 * CHUNK);
+    let mut text = Vec::with_capacity(2 * CHUNK_BYTES);
     rows::header(options, &mut text)?;
     let mut left = options.top.unwrap_or(usize::MAX);
     each(machine, &request, |record| {
-        if left > 0 && selection.has(record, &holders) {
+        if left > 0 && selection.has(record, &owners) {
             left -= 1;
-            rows::write(record, &holders, options, &mut text)?;
-            if text.len() >= CHUNK {
+            rows::write(record, &owners, options, &mut text)?;
+            if text.len() >= CHUNK_BYTES {
                 out.write_all(&text)?;
                 text.clear();
             }
@@ -118,13 +118,13 @@ fn show(
     Ok(out.flush()?)
 }
 
-/// Calls for each socket of a dump, on this thread, while another one reads the answers.
+/// Calls `record` for each socket of a dump, on this thread, while another one reads the dump.
 fn each(
     machine: &Real,
     request: &[u8],
     mut record: impl FnMut(&Record<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let (datagrams, arrived) = mpsc::sync_channel::<Vec<u8>>(AHEAD);
+    let (datagrams, arrived) = mpsc::sync_channel::<Vec<u8>>(MAX_QUEUED_DATAGRAMS);
     let (used, empty) = mpsc::channel::<Vec<u8>>();
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
@@ -134,7 +134,7 @@ fn each(
                 copy.extend_from_slice(datagram);
                 match datagrams.send(copy) {
                     Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()), // the writer has stopped
+                    Err(_) => ControlFlow::Break(()), // the writer has ended
                 }
             })
         });
@@ -144,7 +144,7 @@ fn each(
             if result.is_err() {
                 break;
             }
-            // The reader may have ended: then nobody wants the buffer.
+            // The reader may have ended and need no more buffers.
             let _ = used.send(datagram);
         }
         let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

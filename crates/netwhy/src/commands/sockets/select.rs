@@ -1,4 +1,4 @@
-//! Which sockets are wanted: ports, peers, processes, states.
+//! Which sockets are listed: by port, peer, process and state.
 
 use model::{Focus, TcpState};
 use wire::sock_diag::{Record, States};
@@ -7,10 +7,10 @@ use super::options::SocketsOptions;
 use super::owners::Owners;
 use crate::failure::Failure;
 
-/// The sockets that are wanted.
+/// The sockets that are listed.
 pub(super) struct Selection {
     focus: Focus,
-    /// States: the kernel leaves the others out.
+    /// The kernel lists only sockets in these states.
     pub(super) states: States,
 }
 
@@ -26,22 +26,22 @@ impl Selection {
         Ok(Selection { focus: options.focus.focus(), states })
     }
 
-    /// Whether the holder of a socket decides.
-    pub(super) fn needs_holders(&self) -> bool {
+    /// Whether it depends on the process that holds a socket.
+    pub(super) fn needs_owners(&self) -> bool {
         !self.focus.pids.is_empty()
     }
 
-    /// Whether this process is wanted.
+    /// Whether this process is selected.
     pub(super) fn has_pid(&self, pid: u32) -> bool {
         self.focus.has_pid(&[pid])
     }
 
-    /// Whether this socket is wanted. Owners are those of wanted processes only.
-    pub(super) fn has(&self, record: &Record<'_>, holders: &Owners) -> bool {
+    /// Whether this socket is listed. `owners` has sockets of selected processes only.
+    pub(super) fn has(&self, record: &Record<'_>, owners: &Owners) -> bool {
         if self.focus.is_everything() {
             return true;
         }
-        if self.needs_holders() && !holders.contains_key(&record.inode()) {
+        if self.needs_owners() && !owners.contains_key(&record.inode()) {
             return false;
         }
         let remote = (record.state() != TcpState::Listen).then(|| record.remote());
@@ -49,17 +49,17 @@ impl Selection {
     }
 }
 
-/// The states that a word names: as ss and the RFC have them, in any case and spelling.
+/// The states with this name, as ss or RFC 9293 spell it, in any case.
 fn state(word: &str) -> anyhow::Result<States> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
-    let asked = plain(word);
-    if asked == "all" {
+    let name = plain(word);
+    if name == "all" {
         return Ok(States::ALL);
     }
     let mut states = States::NONE;
     for state in TcpState::ALL {
         let long = plain(&format!("{state:?}"));
-        if asked == plain(state.name()) || asked == long {
+        if name == plain(state.name()) || name == long {
             states = states | States::only(state);
         }
     }
@@ -68,7 +68,7 @@ fn state(word: &str) -> anyhow::Result<States> {
             TcpState::ALL.iter().map(|s| s.name().to_ascii_lowercase()).collect();
         known.dedup();
         anyhow::bail!(Failure::Usage(format!(
-            "no TCP state is called {word}; there are: all, {}",
+            "unknown TCP state {word}; known are: all, {}",
             known.join(", ")
         )));
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_are_known_by_every_spelling() {
+    fn states_are_found_by_every_spelling() {
         let both = States::only(TcpState::SynRecv) | States::only(TcpState::NewSynRecv);
         assert_eq!(state("time-wait").unwrap(), States::only(TcpState::TimeWait));
         assert_eq!(state("TIME_WAIT").unwrap(), States::only(TcpState::TimeWait));
