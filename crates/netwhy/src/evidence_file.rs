@@ -1,5 +1,5 @@
-//! Saved evidence: JSON in a zstd frame. Files are hostile: they may be truncated, foreign, of a
-//! newer netwhy, or made to fill the memory.
+//! Files of evidence: JSON in a zstd frame. They are untrusted: a file may be truncated, something else,
+//! written by a newer netwhy, or made to exhaust memory.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -12,26 +12,26 @@ use serde::Deserialize;
 use crate::failure::Failure;
 
 /// Most bytes of JSON that are read: evidence of 100,000 sockets takes about 200 MB.
-const LARGEST: u64 = 2 << 30;
-/// zstd level: 3 is its default, and writes faster than disks do.
-const LEVEL: i32 = 3;
+const MAX_JSON_BYTES: u64 = 2 << 30;
+/// The default level of zstd, which compresses faster than disks write.
+const ZSTD_LEVEL: i32 = 3;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Where evidence will be written. Made before the window, so that a path that cannot be written
-/// is told of before anybody waits.
+/// Where evidence will be written. It is opened before the window, so that an error is reported before
+/// the user has waited.
 pub(crate) struct Destination {
     path: Option<PathBuf>,
     temporary: Option<(PathBuf, File)>,
 }
 
-/// Prepares a file for writing; `-` is standard output.
+/// Opens a file for writing; `-` is standard output.
 pub(crate) fn create(path: &Path, force: bool) -> anyhow::Result<Destination> {
     if path == Path::new("-") {
         return Ok(Destination { path: None, temporary: None });
     }
     if path.exists() && !force {
         anyhow::bail!(Failure::Usage(format!(
-            "{} exists: name another file, or add --force to replace it",
+            "{} exists: choose another name, or overwrite it with --force",
             path.display()
         )));
     }
@@ -45,7 +45,7 @@ pub(crate) fn create(path: &Path, force: bool) -> anyhow::Result<Destination> {
 }
 
 impl Destination {
-    /// Writes the evidence and gives the file its name; how many bytes were written.
+    /// Writes the evidence and renames the file; returns the size of the file.
     pub(crate) fn write(mut self, evidence: &Evidence) -> anyhow::Result<u64> {
         let Some((temporary, file)) = self.temporary.take() else {
             encode(evidence, std::io::stdout().lock())?;
@@ -60,7 +60,7 @@ impl Destination {
             })
             .with_context(|| format!("cannot write {}", path.display()));
         if written.is_err() {
-            // The first error is the one to tell.
+            // The first error is reported.
             let _ = std::fs::remove_file(&temporary);
         }
         written
@@ -70,14 +70,14 @@ impl Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if let Some((temporary, _)) = &self.temporary {
-            // Nothing was observed: nothing is left behind.
+            // Nothing was observed: no file is left behind.
             let _ = std::fs::remove_file(temporary);
         }
     }
 }
 
 fn encode(evidence: &Evidence, to: impl Write) -> anyhow::Result<()> {
-    let mut encoder = zstd::Encoder::new(BufWriter::new(to), LEVEL)?;
+    let mut encoder = zstd::Encoder::new(BufWriter::new(to), ZSTD_LEVEL)?;
     encoder.include_checksum(true)?;
     let mut json = BufWriter::with_capacity(1 << 16, encoder);
     serde_json::to_writer(&mut json, evidence)?;
@@ -86,7 +86,7 @@ fn encode(evidence: &Evidence, to: impl Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads saved evidence; `-` is standard input.
+/// Reads a file of evidence; `-` is standard input.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Evidence> {
     let result = if path == Path::new("-") {
         decode(std::io::stdin().lock())
@@ -99,7 +99,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Evidence> {
     })
 }
 
-/// The part of the evidence that every version has.
+/// The fields that evidence of every version has.
 #[derive(Deserialize)]
 struct Version {
     schema_version: u32,
@@ -113,33 +113,33 @@ fn decode(from: impl Read) -> Result<Evidence, String> {
     let from = magic.as_slice().chain(from);
     let mut json = Vec::new();
     if magic == ZSTD_MAGIC {
-        let mut decoder = zstd::Decoder::new(from).map_err(|e| e.to_string())?.take(LARGEST + 1);
+        let mut decoder =
+            zstd::Decoder::new(from).map_err(|e| e.to_string())?.take(MAX_JSON_BYTES + 1);
         decoder.read_to_end(&mut json).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => format!(
-                "it ends in the middle (after {} bytes of evidence); copy it again",
-                json.len()
-            ),
+            std::io::ErrorKind::UnexpectedEof => {
+                format!("it is truncated (after {} bytes of evidence); copy it again", json.len())
+            }
             _ => format!("it is damaged ({error}); copy it again"),
         })?;
     } else if magic.first().is_some_and(|byte| *byte == b'{') {
-        from.take(LARGEST + 1).read_to_end(&mut json).map_err(|e| e.to_string())?;
+        from.take(MAX_JSON_BYTES + 1).read_to_end(&mut json).map_err(|e| e.to_string())?;
     } else {
         return Err(foreign(&magic));
     }
-    if json.len() as u64 > LARGEST {
-        return Err(format!("it holds more than {LARGEST} bytes, more than any evidence has"));
+    if json.len() as u64 > MAX_JSON_BYTES {
+        return Err(format!("it has more than {MAX_JSON_BYTES} bytes, more than any evidence"));
     }
     let version: Version = serde_json::from_slice(&json).map_err(|error| {
         if error.is_eof() {
-            format!("it ends in the middle (after {} bytes); copy it again", json.len())
+            format!("it is truncated (after {} bytes); copy it again", json.len())
         } else {
-            "it is not evidence of netwhy: write such a file with netwhy record -o FILE".to_string()
+            "it is not evidence of netwhy, which netwhy record -o FILE writes".to_string()
         }
     })?;
     if version.schema_version > Evidence::SCHEMA_VERSION {
         return Err(format!(
-            "it was written by netwhy {} with schema {}, and this netwhy {} knows schemas up to \
-             {}; use a newer netwhy",
+            "it was written by netwhy {} with schema version {}, but this netwhy {} reads versions up \
+             to {}; use a newer netwhy",
             version.netwhy_version,
             version.schema_version,
             env!("CARGO_PKG_VERSION"),
@@ -149,7 +149,7 @@ fn decode(from: impl Read) -> Result<Evidence, String> {
     serde_json::from_slice(&json).map_err(|error| format!("it is damaged: {error}"))
 }
 
-/// Says what a file is that is not evidence.
+/// What a file is instead of evidence, by its first bytes.
 fn foreign(magic: &[u8]) -> String {
     let known = match magic {
         [] => "it is empty",
@@ -161,7 +161,7 @@ fn foreign(magic: &[u8]) -> String {
         [0x1f, 0x8b, ..] => "it is a gzip file, not evidence",
         _ => "it is not evidence of netwhy",
     };
-    format!("{known}: write such a file with netwhy record -o FILE")
+    format!("{known}, which netwhy record -o FILE writes")
 }
 
 #[cfg(test)]
@@ -177,16 +177,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_evidence_is_read_back() {
         let mut file = Vec::new();
         encode(&evidence(), &mut file).unwrap();
         assert_eq!(decode(file.as_slice()), Ok(evidence()));
-        // Plain JSON is read too: people unpack it to look.
+        // Plain JSON is read too: users may have unpacked it.
         assert_eq!(decode(serde_json::to_vec(&evidence()).unwrap().as_slice()), Ok(evidence()));
     }
 
     #[test]
-    fn every_truncation_is_an_error_that_says_so() {
+    fn every_truncation_is_reported() {
         let mut file = Vec::new();
         encode(&evidence(), &mut file).unwrap();
         for length in 0..file.len() {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_and_foreign_files_are_named() {
+    fn newer_and_other_files_are_recognised() {
         let newer = Evidence { schema_version: Evidence::SCHEMA_VERSION + 1, ..evidence() };
         let error = decode(serde_json::to_vec(&newer).unwrap().as_slice()).unwrap_err();
         assert!(error.contains("newer netwhy"), "{error}");

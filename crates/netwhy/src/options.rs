@@ -1,4 +1,4 @@
-//! Options that several commands have.
+//! Options shared by several commands.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use model::{Focus, Severity};
 
 /// Shortest and longest window.
-const WINDOW: std::ops::RangeInclusive<Duration> =
+const WINDOW_RANGE: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(200)..=Duration::from_secs(24 * 3600);
 
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub(crate) struct FocusOptions {
     #[arg(long, value_name = "PID", value_delimiter = ',')]
     pub(crate) pid: Vec<u32>,
 
-    /// Only connections with this address
+    /// Only connections with this remote address
     #[arg(long, value_name = "IP", value_delimiter = ',')]
     pub(crate) peer: Vec<IpAddr>,
 }
@@ -34,25 +34,26 @@ impl FocusOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct PacketOptions {
-    /// Capture the window's TCP packets and analyse them too; nothing is written
+    /// Also capture TCP packets during the window and analyse them; no file is
+    /// written
     #[arg(long)]
     pub(crate) capture: bool,
 
-    /// With --capture: only this interface; may be given several times [default: all]
+    /// With --capture: capture only on this interface; may be repeated [default: all]
     #[arg(long, value_name = "NAME", requires = "capture")]
     pub(crate) interface: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NetnsOptions {
-    /// Look into a network namespace: a name of `ip netns`, or a process id
+    /// Watch this network namespace: a name of `ip netns`, or a process id
     #[arg(long, value_name = "NAME|PID")]
     pub(crate) netns: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportOptions {
-    /// Print JSON (its schema is in docs/schema)
+    /// Print JSON (schemas: docs/schema)
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -60,11 +61,11 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Exit with 1 when a finding is at least this severe
+    /// Exit with 1 if a finding is at least this severe
     #[arg(long, value_name = "SEVERITY")]
     pub(crate) fail_on: Option<FailOn>,
 
-    /// Colours: when
+    /// When to use colours
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: When,
 }
@@ -93,16 +94,16 @@ impl FailOn {
     }
 }
 
-/// A length of time: with a unit, or seconds.
+/// The length of a window: with a unit, or in seconds.
 pub(crate) fn window(text: &str) -> Result<Duration, String> {
-    text::parse::duration_within(text, WINDOW, "between 200ms and 24h")
+    text::parse::duration_within(text, WINDOW_RANGE, "between 200ms and 24h")
 }
 
-/// Shortest and longest time between packets, and until one counts as lost.
+/// Shortest and longest interval between probes, and timeout of a probe.
 pub(crate) const PROBE_TIMES: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(3600);
 
-/// A length of time: with a unit, or seconds.
+/// An interval or timeout of probes: with a unit, or in seconds.
 pub(crate) fn probe_time(text: &str) -> Result<Duration, String> {
     text::parse::duration_within(text, PROBE_TIMES, "between 1ms and 1h")
 }
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_units_or_are_seconds() {
+    fn windows_have_a_unit_or_are_in_seconds() {
         assert_eq!(window("3s"), Ok(Duration::from_secs(3)));
         assert_eq!(window("3"), Ok(Duration::from_secs(3)));
         assert_eq!(window("1500ms"), Ok(Duration::from_millis(1500)));
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_bytes() {
+    fn probe_times_and_bytes_have_a_range() {
         assert_eq!(probe_time("100ms"), Ok(Duration::from_millis(100)));
         assert_eq!(probe_time("0.5"), Ok(Duration::from_millis(500)));
         assert!(probe_time("0").is_err() && probe_time("2h").is_err() && probe_time("x").is_err());

@@ -1,4 +1,4 @@
-//! `netwhy diagnose`: the causes in saved evidence.
+//! `netwhy diagnose`: diagnoses saved evidence.
 
 mod options;
 mod run;

@@ -1,4 +1,4 @@
-//! What `netwhy diagnose` can be asked.
+//! The options of `netwhy diagnose`.
 
 use std::path::PathBuf;
 

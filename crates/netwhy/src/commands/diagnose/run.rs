@@ -1,4 +1,4 @@
-//! The causes in saved evidence.
+//! Reads evidence, diagnoses it, reports.
 
 use super::options::DiagnoseOptions;
 use crate::evidence_file;

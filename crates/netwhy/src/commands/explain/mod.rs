@@ -1,4 +1,4 @@
-//! `netwhy explain`: the pages of the causes.
+//! `netwhy explain`: prints the page of a cause, or lists all causes.
 
 mod options;
 mod run;

@@ -1,10 +1,10 @@
-//! What `netwhy explain` can be asked.
+//! The options of `netwhy explain`.
 
 use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainOptions {
-    /// The cause, such as accept-queue-overflow; all are listed without it
+    /// A cause, such as accept-queue-overflow [default: list all causes]
     pub(crate) cause: Option<String>,
 
     /// Print JSON

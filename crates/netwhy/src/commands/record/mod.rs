@@ -1,4 +1,4 @@
-//! `netwhy record`: the evidence of a window in a file.
+//! `netwhy record`: saves the evidence of a window to a file.
 
 mod options;
 mod run;

@@ -1,4 +1,4 @@
-//! What `netwhy record` can be asked.
+//! The options of `netwhy record`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ pub(crate) struct RecordOptions {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
-    /// Replace the file if it exists
+    /// Overwrite the file if it exists
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// How long to watch: 3s, 500ms, 2m [default: 10s, with COMMAND: until it ends]
+    /// How long to watch: 3s, 500ms, 2m [default: 10s; with COMMAND: until it ends]
     #[arg(long = "for", value_name = "TIME", value_parser = window)]
     pub(crate) time: Option<Duration>,
 
@@ -31,7 +31,7 @@ pub(crate) struct RecordOptions {
     #[command(flatten)]
     pub(crate) netns: NetnsOptions,
 
-    /// Watch while this command runs; its output and exit code are kept
+    /// Watch while this command runs; its output and exit code are passed through
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) exec: Vec<OsString>,
 }

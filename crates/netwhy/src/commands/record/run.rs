@@ -1,4 +1,4 @@
-//! The evidence of a window into a file.
+//! Watches and saves the evidence.
 
 use std::path::Path;
 
@@ -20,10 +20,11 @@ pub(crate) fn run(options: &RecordOptions) -> anyhow::Result<u8> {
     let (evidence, code) = observe_command(&what, &options.exec)?;
     let bytes = file.write(&evidence)?;
     if options.output != Path::new("-") {
+        let path = options.output.display().to_string();
         eprintln!(
-            "saved {} of evidence; see it with: netwhy diagnose {}",
+            "saved {} of evidence; diagnose it with: netwhy diagnose {}",
             text::bytes(bytes),
-            options.output.display()
+            text::sanitize::line(&path)
         );
     }
     Ok(code.unwrap_or(0))

@@ -1,4 +1,4 @@
-//! `netwhy`: the main job: watch, diagnose, report.
+//! `netwhy`: the main job, which watches this host, diagnoses and reports.
 
 mod options;
 mod run;

@@ -1,4 +1,4 @@
-//! What the main job can be asked.
+//! The options of the main job.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::options::{FocusOptions, NetnsOptions, PacketOptions, ReportOptions, w
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchOptions {
-    /// How long to watch: 3s, 500ms, 2m [default: 10s, with COMMAND: until it ends]
+    /// How long to watch: 3s, 500ms, 2m [default: 10s; with COMMAND: until it ends]
     #[arg(long = "for", value_name = "TIME", value_parser = window)]
     pub(crate) time: Option<Duration>,
 

@@ -1,4 +1,4 @@
-//! The main job: watch, diagnose, report.
+//! Watches, diagnoses, reports.
 
 use std::ffi::OsString;
 
@@ -18,7 +18,7 @@ pub(crate) fn run(options: &WatchOptions, exec: &[OsString]) -> anyhow::Result<u
     };
     let (evidence, code) = observe_command(&what, exec)?;
     let report = diagnose::diagnose(&evidence);
-    // Standard output belongs to the command.
+    // With a command, standard output is the command's.
     print_report(&report, &options.report, code.is_some())?;
     Ok(match code {
         Some(code) if code != 0 => code,
