@@ -11,7 +11,7 @@ Examples:
   netwhy                       watch this host for 10 seconds, name the causes
   netwhy --for 3s --port 443   only sockets with port 443
   netwhy -- curl -s http://198.18.0.1/    watch while curl runs
-  netwhy --capture             also capture packets, for causes that only they show
+  netwhy --capture             also capture packets, which show more causes
   netwhy --capture --interface eth0 --port 443
   netwhy --netns web --json    watch a network namespace, print JSON
   netwhy explain accept-queue-overflow

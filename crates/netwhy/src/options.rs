@@ -46,7 +46,7 @@ pub(crate) struct PacketOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct NetnsOptions {
-    /// Watch this network namespace: a name of `ip netns`, or a process id
+    /// Use this network namespace: a name of `ip netns`, or a process id
     #[arg(long, value_name = "NAME|PID")]
     pub(crate) netns: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! The commands: one folder each (options, run, show), and one line in the table below, which the
-//! command line, its help and the tests go by. No command imports another one.
+//! The commands: each is a folder (options, run, show) and one line in the table below, from which the
+//! command line and its help are made. No command imports another one.
 
 pub(crate) mod capture;
 pub(crate) mod conntrack;
@@ -15,17 +15,17 @@ pub(crate) mod trace;
 pub(crate) mod transfer;
 pub(crate) mod watch;
 
-/// Makes the enum that clap reads and the call of each command out of the table.
+/// Makes the enum for clap and the call of each command from the table.
 macro_rules! commands {
     ($($(#[$about:meta])* $name:ident => $folder:ident,)*) => {
-        /// What netwhy can do beside its main job.
+        /// The commands of netwhy.
         #[derive(Debug, clap::Subcommand)]
         pub(crate) enum Command {
             $($(#[$about])* $name($folder::Options),)*
         }
 
         impl Command {
-            /// Does it; the exit code.
+            /// Runs the command; returns the exit code.
             pub(crate) fn run(&self) -> anyhow::Result<u8> {
                 match self {
                     $(Command::$name(options) => $folder::run(options),)*
@@ -36,28 +36,29 @@ macro_rules! commands {
 }
 
 commands! {
-    /// Explain one cause, or list them all
+    /// Explain a cause, or list all causes
     Explain => explain,
     /// Save the evidence of a window to a file
     Record => record,
     /// Diagnose saved evidence, on any machine, without root
     Diagnose => diagnose,
-    /// List the TCP sockets with what the kernel knows of them
+    /// List TCP sockets with the kernel's statistics of each
     Sockets => sockets,
     /// Show the connection-tracking table, grouped or listed
     Conntrack => conntrack,
-    /// Capture packets of interfaces into pcapng files
+    /// Capture packets into pcapng files, or diagnose them
     Capture => capture,
     /// Diagnose captures: causes, the packets that prove them, where the time went
     Pcap => pcap,
-    /// Measure round trips: ICMP, TCP SYN, UDP; and under load
+    /// Measure round-trip times with ICMP, TCP or UDP, also under load
     Ping => ping,
-    /// Show the hops on the way to a host, all at once
+    /// Show the route to a host, probing all hops at once
     Trace => trace,
-    /// Load an HTTP server, measure it, and say why it was slow
+    /// Load an HTTP server, measure it, and find out why it is slow
     Http => http,
-    /// Transfer in bulk or by request and answer, beside what theory says
+    /// Measure bulk transfers or exchanges, and compare them with theory
     Transfer => transfer,
-    /// Build networks, break them in a known way, and see whether netwhy names it
+    /// Build networks, break them in a known way, and check that netwhy names the
+    /// cause
     Lab => lab,
 }

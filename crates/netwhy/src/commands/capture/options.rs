@@ -18,10 +18,10 @@ Examples:
   netwhy capture -i eth0 -i lo -s 96 -w - | tshark -i -
   netwhy capture -i eth0 -w ring.pcapng --file-size 100M --files 10
   netwhy capture --netns web -i any -w web.pcapng 'udp and not port 53'
-  netwhy capture -i any --analyse --for 1m        findings while capturing, no file
+  netwhy capture -i any --analyse --for 1m        print findings, write no file
   netwhy capture -i eth0 --analyse -w web.pcapng --fail-on warning port 443
 
-With --analyse each finding is printed when it appears, and the report at the end;
+With --analyse findings are printed when they appear, and the report at the end;
 memory use is bounded, however long it runs.
 The filter is a tcpdump filter (man pcap-filter). Needs CAP_NET_RAW; once its
 interfaces and files are open, netwhy drops root and becomes the user who ran

@@ -48,7 +48,7 @@ pub(crate) struct ConntrackOptions {
     pub(crate) top: Option<usize>,
 
     /// Show only this group
-    #[arg(long, value_name = "WHAT", conflicts_with = "list")]
+    #[arg(long, value_name = "FIELD", conflicts_with = "list")]
     pub(crate) group_by: Option<GroupBy>,
 
     /// Sort the list by this figure, largest first (keeps the list in memory)

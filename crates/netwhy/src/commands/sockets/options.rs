@@ -28,7 +28,7 @@ pub(crate) struct SocketsOptions {
     pub(crate) top: Option<usize>,
 
     /// Print sums of the sockets that have this in common
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "FIELD")]
     pub(crate) group_by: Option<GroupBy>,
 
     /// Show the process of each socket
