@@ -1,4 +1,4 @@
-//! `netwhy pcap` as its users have it, on a capture that is made here.
+//! `netwhy pcap` as users run it, on captures that are made here.
 
 use std::process::{Command, Output};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 #[path = "pcap/file.rs"]
 mod file;
 
-/// A request, an answer that is sent twice, and a reader that closes its window for two seconds.
+/// A request, a response with an RTO retransmission, and a receiver that closes its window for two seconds.
 fn capture() -> Vec<u8> {
     let mut file = file::lost_and_stalled();
     file.segment(2361, false, [151, 1901], ACK, 65535, 0);
@@ -17,25 +17,29 @@ fn capture() -> Vec<u8> {
 }
 
 #[test]
-fn the_cause_first_then_where_the_time_went() {
+fn the_report_has_the_cause_then_the_time_breakdown_then_the_streams() {
     let output = run(&["pcap", "-"], &capture());
-    let said = text(&output.stdout);
-    assert!(output.status.success(), "{said}{}", text(&output.stderr));
-    assert!(said.starts_with("-: 9 packets in 2.4 s, 1 turn on 1 TCP stream, seen at the client"));
-    let first = said.find("1  198.18.0.1:5000 stops reading").expect("a finding");
-    let budget = said.find("where the time went at 198.18.0.2:80").expect("the budget");
-    let streams = said.find("stream     bytes").expect("the streams");
-    assert!(first < budget && budget < streams, "{said}");
-    assert!(said.contains("85 % the reader's window was closed, 2.0 s"), "{said}");
-    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
-    let said = text(&run(&["pcap", "-", "--stream", "0"], &capture()).stdout);
-    assert!(said.contains("opened in 20 ms"), "{said}");
-    assert!(said.contains("1 repeated after a timeout"), "{said}");
-    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let printed = text(&output.stdout);
+    assert!(output.status.success(), "{printed}{}", text(&output.stderr));
+    assert!(
+        printed.starts_with(
+            "-: 9 packets in 2.4 s, 1 exchange on 1 TCP stream, captured at the client"
+        )
+    );
+    let first = printed.find("1  198.18.0.1:5000 stops reading").expect("a finding");
+    let breakdown = printed.find("where the time went at 198.18.0.2:80").expect("the breakdown");
+    let streams = printed.find("\nstream ").expect("the streams");
+    assert!(first < breakdown && breakdown < streams, "{printed}");
+    assert!(printed.contains("85 % the reader's window was closed, 2.0 s"), "{printed}");
+    assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
+    let printed = text(&run(&["pcap", "-", "--stream", "0"], &capture()).stdout);
+    assert!(printed.contains("opened in 20 ms"), "{printed}");
+    assert!(printed.contains("1 retransmitted (RTO)"), "{printed}");
+    assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
 }
 
 #[test]
-fn the_same_for_programs() {
+fn the_report_as_json() {
     let output = run(&["pcap", "--json", "-"], &capture());
     let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(value["findings"][0]["cause"], "receiver-stalled");
@@ -47,16 +51,20 @@ fn the_same_for_programs() {
     assert_eq!(server["zero_window_stalls"]["total_us"], 2_000_000);
     assert_eq!(server["zero_window_stalls"]["longest_ended_at"], 8);
     let all = |end: &str| -> u64 {
-        let budget = stream[end]["time_breakdown"].as_array().expect("a budget");
-        budget.iter().map(|share| share["time_us"].as_u64().expect("a time")).sum()
+        let breakdown = stream[end]["time_breakdown"].as_array().expect("a breakdown");
+        breakdown.iter().map(|share| share["time_us"].as_u64().expect("a time")).sum()
     };
-    assert_eq!(all("from_client") + all("from_server"), 2_362_000, "every interval has a part");
+    assert_eq!(
+        all("from_client") + all("from_server"),
+        2_362_000,
+        "every interval belongs to a category"
+    );
     let one = run(&["pcap", "--json", "--stream", "0", "-"], &capture());
     let mut one: Value = serde_json::from_slice(&one.stdout).expect("JSON");
     let fields = one.as_object_mut().expect("an object");
     let depth = fields.remove("depth").expect("its depth");
     assert_eq!(fields.remove("schema_version"), Some(1.into()));
-    assert_eq!(one, *stream, "as in the report, and in depth");
+    assert_eq!(one, *stream, "the stream is as in the report");
     assert_eq!(depth["ladder"].as_array().map(Vec::len), Some(9));
 }
 
@@ -64,8 +72,8 @@ fn the_same_for_programs() {
 fn exit_codes_and_several_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let all = capture();
-    // Two files that follow each other, as a capture that changes files writes them: the head of a
-    // file, then packets 1 to 6; the head, and the rest.
+    // Two consecutive files, as a rotating capture writes them: the file header and packets 1 to 6, the
+    // file header and the rest.
     let split = 24 + 2 * (16 + 40) + (16 + 40) + (16 + 90) + 2 * (16 + 1040);
     let files = [all[..split].to_vec(), [&all[..24], &all[split..]].concat()];
     let names = ["1.pcap", "2.pcap"].map(|name| folder.path().join(name));
@@ -86,7 +94,7 @@ fn exit_codes_and_several_files() {
 }
 
 #[test]
-fn several_cpus_tell_what_one_tells() {
+fn several_threads_give_the_report_of_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("three.pcap");
     let name = path.to_str().expect("UTF-8");
@@ -101,7 +109,7 @@ fn several_cpus_tell_what_one_tells() {
     for threads in ["2", "3", "7"] {
         assert_eq!(read(&all, threads), one, "{threads}");
     }
-    // What is wrong with a file is told once.
+    // A problem of a file is reported once.
     let cut = &all[..all.len() - 7];
     assert_eq!(read(cut, "3"), read(cut, "1"));
     let broken = read(b"not a capture at all", "3");
@@ -112,11 +120,11 @@ fn several_cpus_tell_what_one_tells() {
 }
 
 #[test]
-fn what_is_cut_or_no_capture_is_said() {
+fn a_truncated_file_and_one_that_is_no_capture_are_reported() {
     let file = capture();
     let cut = run(&["pcap", "-"], &file[..file.len() - 7]);
     assert!(cut.status.success());
-    assert!(text(&cut.stdout).contains("Not seen: the end of -"), "{}", text(&cut.stdout));
+    assert!(text(&cut.stdout).contains("Not observed: the end of -"), "{}", text(&cut.stdout));
     let none = run(&["pcap", "-"], b"not a capture at all");
     assert_eq!(none.status.code(), Some(3));
     assert!(text(&none.stderr).contains("neither pcap nor pcapng"), "{}", text(&none.stderr));
@@ -125,41 +133,41 @@ fn what_is_cut_or_no_capture_is_said() {
 }
 
 #[test]
-fn what_was_not_captured_is_said() {
+fn missing_options_and_directions_are_reported() {
     // Sixteen bytes of options, none of them captured.
     let mut file = file::File::new();
     file.segment(0, false, [100, 0], file::SYN, 65535, 16);
-    file.cut(9, 56, 40);
+    file.truncate(9, 56, 40);
     file.segment(20, true, [900, 101], file::SYN | ACK, 65535, 0);
     file.segment(21, false, [101, 901], ACK, 1, 0);
-    let said = text(&run(&["pcap", "-"], &file.bytes).stdout);
-    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let printed = text(&run(&["pcap", "-"], &file.bytes).stdout);
+    let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        words.contains("Not seen: the window sizes of 1 stream (options of their SYNs"),
-        "{said}"
+        words.contains("Not observed: the window sizes of 1 stream (the options of their SYNs"),
+        "{printed}"
     );
-    assert!(words.contains("tcpdump -s 96"), "{said}");
-    // Only what the server sends.
+    assert!(words.contains("tcpdump -s 96"), "{printed}");
+    // Only the server's packets.
     let mut file = file::File::new();
     (0..4).for_each(|number| file.segment(number, true, [900 + 100 * number, 1], ACK, 500, 100));
     let output = run(&["pcap", "--json", "-"], &file.bytes);
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["missing_evidence"][0]["what"], "one direction of 1 stream", "{report:#}");
-    // Nothing is missing where all was captured.
+    // Nothing is missing in a complete capture.
     let report = run(&["pcap", "--json", "-"], &capture());
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(report["missing_evidence"].as_array().map(Vec::len), Some(0), "{report:#}");
 }
 
 #[test]
-fn the_capture_with_comments_for_wireshark() {
+fn an_annotated_copy_for_wireshark() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out.pcapng");
     let path = out.to_str().expect("UTF-8");
     let output = run(&["pcap", "-", "--annotate", path], &capture());
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("comments on 2 packets"), "{}", text(&output.stderr));
-    // What was written is read as before.
+    // The copy gives the same report.
     let before = run(&["pcap", "--json", "-"], &capture());
     let after = run(&["pcap", "--json", path], b"");
     let worst = |output: &Output| -> Value {
@@ -168,26 +176,26 @@ fn the_capture_with_comments_for_wireshark() {
     };
     assert_eq!(worst(&before), worst(&after));
     let again = run(&["pcap", "-", "--annotate", path], &capture());
-    assert_eq!(again.status.code(), Some(3), "a file that exists is left alone");
+    assert_eq!(again.status.code(), Some(3), "an existing file is an error");
     match Command::new("tshark").args(["-r", path, "-T", "fields", "-e", "frame.comment"]).output()
     {
         Err(_) => println!("skipped: needs tshark (tools/setup test installs it)"),
         Ok(shown) => {
             let shown = text(&shown.stdout);
             let lines: Vec<&str> = shown.lines().collect();
-            assert_eq!(lines[5], "netwhy: sent again after a retransmission timeout");
-            assert_eq!(lines[7], "netwhy: the window opens again, it was closed for 2.0 s");
+            assert_eq!(lines[5], "netwhy: RTO retransmission");
+            assert_eq!(lines[7], "netwhy: the window opens again after 2.0 s");
         }
     }
 }
 
 #[test]
-fn a_part_of_a_capture_with_comments() {
+fn an_annotated_copy_of_selected_streams() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
     let all = path("all.pcap");
     std::fs::write(&all, file::capture()).expect("a file");
-    // Of the three streams: one by its port, the two that waited.
+    // Of three streams: one by its port, two with stalls, none.
     for (filter, packets, streams) in
         [("port 6000", 8, 1), ("min-stall 200ms", 16, 2), ("stream 7", 0, 0)]
     {

@@ -1,17 +1,17 @@
 //! `netwhy pcap` in depth: filters, one stream packet by packet, files that grow. On captures that are
-//! made here; where tshark is installed it says the same.
+//! made here, and compared with tshark where it is installed.
 
 use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use file::{ACK, File, SYN, capture, is_narrow, json, numbers, run, text, tshark};
+use file::{ACK, File, SYN, assert_narrow, capture, json, run, stream_numbers, text, tshark};
 use serde_json::Value;
 
 #[path = "pcap/file.rs"]
 mod file;
 
-/// A stream of many packets: a server that sends 600 segments, stops for 1 s once, loses one.
+/// A long stream: a server sends 600 segments, pauses once for 1 s, and loses one.
 fn long() -> Vec<u8> {
     let mut file = File::new();
     file.segment(0, false, [100, 0], SYN, 65535, 0);
@@ -32,7 +32,7 @@ fn long() -> Vec<u8> {
 }
 
 #[test]
-fn a_filter_selects_streams_and_their_numbers_stay() {
+fn a_filter_selects_streams_which_keep_their_numbers() {
     for (filter, wanted) in [
         ("host 198.18.0.1", vec![0, 1, 2]),
         ("port 6000", vec![1]),
@@ -46,7 +46,7 @@ fn a_filter_selects_streams_and_their_numbers_stay() {
     ] {
         let report = json(&["pcap", "-", "--json", "--filter", filter], &capture());
         let packets = &report["packets"];
-        assert_eq!(numbers(&report), wanted, "{filter}");
+        assert_eq!(stream_numbers(&report), wanted, "{filter}");
         assert_eq!(packets["selected"], wanted.len(), "{filter}");
         assert_eq!((&packets["streams"], &packets["packets"]), (&3.into(), &24.into()), "{filter}");
         assert_eq!(packets["filter"], filter);
@@ -56,76 +56,86 @@ fn a_filter_selects_streams_and_their_numbers_stay() {
             .iter()
             .map(|service| service["streams"].as_u64().expect("a count"))
             .sum();
-        assert_eq!(streams as usize, wanted.len(), "{filter}: the budget is of these alone");
+        assert_eq!(
+            streams as usize,
+            wanted.len(),
+            "{filter}: services count selected streams only"
+        );
     }
-    // Whether a window was closed is judged of these alone, and so are the times of turns.
+    // Findings and times of exchanges are those of the selected streams only.
     let quick = json(&["pcap", "-", "--json", "--filter", "port 6000"], &capture());
     assert_eq!(quick["findings"], Value::Array(Vec::new()));
     let p99 = quick["packets"]["services"][0]["exchange_p99_us"].as_u64().expect("a time");
     assert!((1_500..2_500).contains(&p99), "2 ms: {p99}");
-    let said = text(&run(&["pcap", "-", "--filter", "port 6000"], &capture()).stdout);
-    assert!(said.contains("1 turn on 1 of 3 TCP streams (port 6000)"), "{said}");
-    let said = text(&run(&["pcap", "-", "--filter", "port 6001"], &capture()).stdout);
-    assert!(said.contains("The filter selects no stream: nothing to diagnose."), "{said}");
+    let printed = text(&run(&["pcap", "-", "--filter", "port 6000"], &capture()).stdout);
+    assert!(printed.contains("1 exchange on 1 of 3 TCP streams (port 6000)"), "{printed}");
+    let printed = text(&run(&["pcap", "-", "--filter", "port 6001"], &capture()).stdout);
+    assert!(printed.contains("The filter selects no stream: nothing to diagnose."), "{printed}");
 }
 
 #[test]
-fn a_filter_that_cannot_be_read_is_shown_with_the_place() {
+fn a_syntax_error_of_a_filter_is_shown_with_its_place() {
     for option in ["--filter", "--stream"] {
         let output = run(&["pcap", "-", option, "host 198.18.0.2 and prt 80"], b"");
         assert_eq!(output.status.code(), Some(2));
-        let said = text(&output.stderr);
-        assert!(said.contains("«prt» is no word of a filter, at character 21"), "{said}");
-        let mark = said.lines().position(|line| line.trim() == "^").expect("a mark");
-        let filter = said.lines().nth(mark - 1).expect("the filter");
+        let printed = text(&output.stderr);
+        assert!(printed.contains("«prt» is no keyword of a filter, at character 21"), "{printed}");
+        let mark = printed.lines().position(|line| line.trim() == "^").expect("a mark");
+        let filter = printed.lines().nth(mark - 1).expect("the filter");
         assert_eq!(filter.trim(), "host 198.18.0.2 and prt 80");
     }
     let output = run(&["pcap", "-", "--stream", "port 9"], &capture());
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("no stream is selected by: port 9 (the capture has 3)"));
+    assert!(
+        text(&output.stderr)
+            .contains("no stream is selected by: port 9 (the capture has 3 streams)")
+    );
 }
 
 #[test]
 fn one_stream_in_depth() {
-    let said = text(&run(&["pcap", "-", "--stream", "0"], &capture()).stdout);
-    is_narrow(&said);
-    let after = said.split("\nphases").nth(1).expect("phases");
-    let (phases, rest) = after.split_once("\nturns, the slowest first\n").expect("turns");
-    let phases: Vec<&str> = phases.lines().skip(1).map(str::trim).collect();
-    assert_eq!(phases, ["0 µs       20 ms  handshake", "21 ms       2.3 s  its only turn, turn 0"]);
-    let turn = rest.lines().nth(1).expect("a turn");
+    let printed = text(&run(&["pcap", "-", "--stream", "0"], &capture()).stdout);
+    assert_narrow(&printed);
+    let after = printed.split("duration  phase\n").nth(1).expect("phases");
+    let (phases, rest) = after.split_once("\nexchanges, the slowest first\n").expect("exchanges");
+    let phases: Vec<&str> = phases.lines().map(str::trim).collect();
+    assert_eq!(phases, ["0 µs     20 ms  handshake", "21 ms     2.3 s  exchange 0, the only one"]);
+    let exchange = rest.lines().nth(1).expect("an exchange");
     assert_eq!(
-        turn,
-        "    0    21 ms     50 B   19 ms  2,000 B   2.3 s  the reader's window was closed"
+        exchange.split_whitespace().collect::<Vec<_>>().join(" "),
+        "0 21 ms 50 B 19 ms 2,000 B 2.3 s the reader's window"
     );
-    let ladder = said.split("packets, client left, server right\n").nth(1).expect("the ladder");
+    let title = "packets, client on the left, server on the right\n";
+    let ladder = printed.split(title).nth(1).expect("the ladder");
     let expected =
-        " packet       at, s    since 198.18.0.1:5000                       198.18.0.2:80
+        " packet     time, s    delta 198.18.0.1:5000                       198.18.0.2:80
       1    0.000000          SYN seq 0 win 65535 ──────────────────────────────▶
       2    0.020000    20 ms ◀──────────────────────── SYN seq 0 ack 1 win 65535
       3    0.020000     0 µs ack 1 win 65535 ──────────────────────────────────▶
       4    0.021000   1.0 ms seq 1 len 50 ack 1 win 65535 ─────────────────────▶
-                             ^ turn 0 begins
+                             ^ exchange 0 begins
       5    0.060000    39 ms ◀──────────────────── seq 1 len 1000 ack 51 win 65535
-                             ^ 19 ms of thought before the answer
+                             ^ 19 ms of server think time
       6    0.360000   300 ms ◀──────────────────── seq 1 len 1000 ack 51 win 65535
-                             ^ sent again after a retransmission timeout; 300 ms
-                               lost by that
+                             ^ RTO retransmission; 300 ms lost
       7    0.361000   1.0 ms ack 1001 win 0 ───────────────────────────────────▶
                              ^ closes its window
      16    2.361000    2.0 s ack 1001 win 65535 ───────────────────────────────▶
-                             ^ the window opens again, it was closed for 2.0 s
+                             ^ the window opens again after 2.0 s
      17    2.362000   1.0 ms ◀────────────────── seq 1001 len 1000 ack 51 win 65535
 ";
     let narrow = |text: &str| text.replace('─', "");
     assert_eq!(narrow(ladder), narrow(expected), "{ladder}");
-    // What was sent twice is a mark in the plot.
-    assert!(said.contains("what the server 198.18.0.2:80 sent, a column is 36 ms"), "{said}");
-    assert!(said.lines().any(|line| line.contains('┤') && line.contains('R')), "{said}");
-    // SYNs that are repeated, and a server that thinks.
-    let said = text(&run(&["pcap", "-", "--stream", "2"], &capture()).stdout);
-    assert!(said.contains("the handshake again; 1.0 s without an answer"), "{said}");
-    assert!(said.contains("491 ms of thought before the answer"), "{said}");
+    // The retransmission is marked in the plot.
+    assert!(
+        printed.contains("data sent by the server 198.18.0.2:80; one column is 36 ms"),
+        "{printed}"
+    );
+    assert!(printed.lines().any(|line| line.contains('┤') && line.contains('R')), "{printed}");
+    // A retransmitted SYN, and a slow server.
+    let printed = text(&run(&["pcap", "-", "--stream", "2"], &capture()).stdout);
+    assert!(printed.contains("SYN retransmission; 1.0 s without a reply"), "{printed}");
+    assert!(printed.contains("491 ms of server think time"), "{printed}");
 }
 
 #[test]
@@ -139,60 +149,60 @@ fn the_worst_of_a_filter_from_a_file_and_from_a_pipe() {
         let pipe = run(&["pcap", "-", "--stream", filter], &capture());
         let (file, pipe) = (text(&file.stdout), text(&pipe.stdout));
         assert!(file.starts_with(wanted), "{file}");
-        assert!(file.contains("it lost most time of those selected by: "), "{file}");
+        assert!(file.contains("lost most time of the streams selected by: "), "{file}");
         assert_eq!(file, pipe);
     }
 }
 
 #[test]
-fn a_stream_of_a_pipe_that_was_not_recorded_is_told_without_its_packets() {
+fn a_stream_of_a_pipe_that_was_not_recorded_is_shown_without_packets() {
     let mut file = File::new();
     for port in 0..80 {
         file.port(10_000 + port);
         file.segment(u32::from(port), false, [100, 0], SYN, 65535, 0);
     }
-    // The last one lost most.
+    // The last stream lost most time.
     file.segment(5_000, false, [100, 0], SYN, 65535, 0);
-    let said = text(&run(&["pcap", "-", "--stream", "tcp"], &file.bytes).stdout);
-    is_narrow(&said);
-    assert!(said.starts_with("stream 79: 198.18.0.1:10079"), "{said}");
-    assert!(said.contains("a SYN was not answered"), "{said}");
-    assert!(said.contains("Its packets are not shown: standard input and pipes"), "{said}");
-    assert!(said.contains("--stream 79."), "{said}");
-    let said = text(&run(&["pcap", "-", "--stream", "79"], &file.bytes).stdout);
-    assert!(said.contains("the handshake again; 4.9 s without an answer"), "{said}");
+    let printed = text(&run(&["pcap", "-", "--stream", "tcp"], &file.bytes).stdout);
+    assert_narrow(&printed);
+    assert!(printed.starts_with("stream 79: 198.18.0.1:10079"), "{printed}");
+    assert!(printed.contains("a SYN was not answered"), "{printed}");
+    assert!(printed.contains("Its packets are not shown: standard input and pipes"), "{printed}");
+    assert!(printed.contains("--stream 79."), "{printed}");
+    let printed = text(&run(&["pcap", "-", "--stream", "79"], &file.bytes).stdout);
+    assert!(printed.contains("SYN retransmission; 4.9 s without a reply"), "{printed}");
 }
 
 #[test]
 fn a_long_stream_is_shown_around_its_worst_stalls() {
     let bytes = long();
     let packets = (bytes.len() - 24) / 56;
-    assert!(packets > 1200 - 700, "many");
+    assert!(packets > 1200 - 700, "many packets");
     let all = json(&["pcap", "-", "--json", "--stream", "0", "--ladder", "all"], &bytes);
     let all = all["depth"]["ladder"].as_array().expect("packets").clone();
     assert_eq!(all.len(), 4 + 1200 + 1);
     let some = json(&["pcap", "-", "--json", "--stream", "0", "--ladder", "30"], &bytes);
     let some = some["depth"]["ladder"].as_array().expect("packets");
     assert!((20..=30).contains(&some.len()), "{}", some.len());
-    assert!(some.iter().all(|packet| all.contains(packet)), "the same packets, fewer");
-    // The first and the last, the pause of 1 s and the loss of 700 ms.
+    assert!(some.iter().all(|packet| all.contains(packet)), "some of the same packets");
+    // The first packet and the last, the pause of 1 s and the loss of 700 ms.
     let places: Vec<u64> = some.iter().map(|p| p["place"].as_u64().expect("a place")).collect();
     for place in [0, 4 + 600, 4 + 902, 1204] {
         assert!(places.contains(&place), "{place} is not in {places:?}");
     }
-    let said = text(&run(&["pcap", "-", "--stream", "0", "--ladder", "30"], &bytes).stdout);
-    is_narrow(&said);
-    let ladder = said.split("packets, around the worst stalls").nth(1).expect("the ladder");
+    let printed = text(&run(&["pcap", "-", "--stream", "0", "--ladder", "30"], &bytes).stdout);
+    assert_narrow(&printed);
+    let ladder = printed.split("packets, around the worst stalls").nth(1).expect("the ladder");
     let skipped: u64 = ladder
         .lines()
         .filter_map(|line| line.trim().strip_prefix("… ")?.split(' ').next())
         .map(|count| count.replace(',', "").parse::<u64>().expect("a count"))
         .sum();
-    assert_eq!(skipped as usize + some.len(), all.len(), "{said}");
+    assert_eq!(skipped as usize + some.len(), all.len(), "{printed}");
 }
 
 #[test]
-fn numbers_of_the_ladder_are_those_of_tshark() {
+fn the_ladder_has_the_numbers_of_tshark() {
     for bytes in [capture(), long()] {
         let words = ["-T", "fields", "-e", "frame.number", "-e", "tcp.seq", "-e", "tcp.len"];
         let more = ["-e", "tcp.ack", "-e", "tcp.window_size", "-Y", "tcp.stream==0"];
@@ -210,12 +220,12 @@ fn numbers_of_the_ladder_are_those_of_tshark() {
 }
 
 #[test]
-fn a_file_that_grows_is_followed_until_its_writer_ends() {
+fn a_growing_file_is_followed_until_its_writer_ends() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("growing.pcap");
     let bytes = capture();
     let mut writer = std::fs::File::create(&path).expect("a file");
-    // Within the head of the file.
+    // A part of the file header.
     writer.write_all(&bytes[..10]).expect("a piece");
     let child = Command::new(env!("CARGO_BIN_EXE_netwhy"))
         .args(["pcap", "--follow"])
@@ -224,7 +234,7 @@ fn a_file_that_grows_is_followed_until_its_writer_ends() {
         .spawn()
         .expect("netwhy");
     let began = Instant::now();
-    // Each piece ends within a packet.
+    // Each piece ends inside of a packet.
     let pieces: Vec<&[u8]> = bytes[10..].chunks(333).collect();
     for piece in &pieces {
         writer.write_all(piece).expect("a piece");
@@ -234,14 +244,14 @@ fn a_file_that_grows_is_followed_until_its_writer_ends() {
     drop(writer);
     let output = child.wait_with_output().expect("its end");
     assert!(began.elapsed() < Duration::from_secs(20), "it ends with its writer");
-    let said = text(&output.stdout);
-    assert!(output.status.success(), "{said}");
-    is_narrow(&said);
-    let (before, report) = said.split_once("\n\n").expect("findings, then the report");
-    assert_eq!(before.matches("receiver-stalled").count(), 1, "each once: {said}");
-    assert!(before.contains(" UTC +"), "with its time: {said}");
-    assert!(report.contains("24 packets in 3.9 s"), "{said}");
-    assert!(!report.contains("Not seen"), "{said}");
+    let printed = text(&output.stdout);
+    assert!(output.status.success(), "{printed}");
+    assert_narrow(&printed);
+    let (before, report) = printed.split_once("\n\n").expect("findings, then the report");
+    assert_eq!(before.matches("receiver-stalled").count(), 1, "each once: {printed}");
+    assert!(before.contains(" UTC +"), "with its time: {printed}");
+    assert!(report.contains("24 packets in 3.9 s"), "{printed}");
+    assert!(!report.contains("Not observed"), "{printed}");
     // The same from a pipe, and of one stream.
     let output = run(&["pcap", "-", "--follow"], &bytes);
     assert!(text(&output.stdout).contains("24 packets in 3.9 s"), "{}", text(&output.stdout));
@@ -250,7 +260,7 @@ fn a_file_that_grows_is_followed_until_its_writer_ends() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_said() {
+fn files_that_cannot_be_followed_are_refused() {
     let output = run(&["pcap", "a.pcap", "b.pcap", "--follow"], b"");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--follow reads one file"), "{}", text(&output.stderr));
@@ -263,7 +273,7 @@ fn what_cannot_be_followed_is_said() {
 }
 
 #[test]
-fn hostile_packets_harm_nobody() {
+fn hostile_packets_do_no_harm() {
     let whole = [capture(), long()[24..].to_vec()].concat();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = |below: usize| {
@@ -274,7 +284,7 @@ fn hostile_packets_harm_nobody() {
     for round in 0..24 {
         let mut bytes = whole.clone();
         for _ in 0..=round * 8 {
-            // Records keep their lengths, so that many packets are left: within a header of 56 bytes.
+            // Most packets stay readable: few of the bytes are lengths of records.
             let at = 24 + random(bytes.len() - 24);
             bytes[at] = random(256) as u8;
         }
@@ -285,11 +295,11 @@ fn hostile_packets_harm_nobody() {
             &["pcap", "-", "--filter", "min-stall 10ms and not host 198.18.0.9"],
         ] {
             let output = run(words, &bytes);
-            let said = text(&output.stdout) + &text(&output.stderr);
-            assert!(matches!(output.status.code(), Some(0 | 2 | 3)), "{words:?}: {said}");
-            assert!(!said.contains('\u{1b}'), "{words:?}");
+            let printed = text(&output.stdout) + &text(&output.stderr);
+            assert!(matches!(output.status.code(), Some(0 | 2 | 3)), "{words:?}: {printed}");
+            assert!(!printed.contains('\u{1b}'), "{words:?}");
             if words.contains(&"--stream") && output.status.success() {
-                is_narrow(&said);
+                assert_narrow(&printed);
             }
         }
     }

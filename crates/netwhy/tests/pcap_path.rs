@@ -1,12 +1,12 @@
-//! `netwhy pcap --client --server` on captures of a path that is known: what it estimates is held
-//! against the truth.
+//! `netwhy pcap --client --server` on captures of a simulated path: the estimates are compared with the
+//! truth.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::Value;
 
-use file::{is_narrow, run, text};
-use two::{Files, MS, MSS, Way, captures, captures_and_times};
+use file::{assert_narrow, run, text};
+use two::{Files, MS, MSS, Path, captures, captures_and_times};
 
 #[path = "pcap/file.rs"]
 mod file;
@@ -22,35 +22,36 @@ fn near(value: &Value, expected: f64, within: f64) {
     assert!((value - expected).abs() <= within, "{value} for {expected} within {within}");
 }
 
-fn path(way: &Way) -> Value {
-    Files::of(&captures(way)).told()["path"].clone()
+fn path(path: &Path) -> Value {
+    Files::of(&captures(path)).report()["path"].clone()
 }
 
 #[test]
-fn clocks_are_told_within_what_they_can_be() {
-    let way = Way {
+fn clocks_and_delays_are_estimated_within_their_uncertainty() {
+    let simulated = Path {
         jitter: 4 * MS,
         ahead: 10_800_000 * MS,
         drift: 40.0,
         flights: 1_500,
         offload: false,
-        ..Way::default()
+        ..Path::default()
     };
-    let (captures, took) = captures_and_times(&way);
-    let path = Files::of(&captures).told()["path"].clone();
+    let (captures, delays) = captures_and_times(&simulated);
+    let path = Files::of(&captures).report()["path"].clone();
     let clock = &path["clock"];
-    // 20 ms there and 30 back: half of the difference cannot be told from the clock.
+    // 20 ms to the server and 30 ms back: half of the difference looks like an offset of the clock.
     near(&clock["offset_us"], 10_800_000_000.0 - 5_000.0, 150.0);
     near(&clock["uncertainty_us"], 25_000.0, 100.0);
     near(&clock["min_round_trip_us"], 50_000.0, 200.0);
     near(&clock["drift_ppm"], 40.0, 4.0);
-    let (there, back) = (&path["to_server"]["delay"], &path["to_client"]["delay"]);
-    near(&there["min_us"], 25_000.0, 100.0);
-    for (told, took) in [there, back].into_iter().zip(&took) {
-        let beyond = |share: usize| (took[took.len() * share / 100] - took[0]) as f64 / 1e3;
-        near(&told["p50_us"], beyond(50), beyond(50) * 0.07);
-        near(&told["p99_us"], beyond(99), beyond(99) * 0.07);
-        near(&told["max_us"], (took[took.len() - 1] - took[0]) as f64 / 1e3, 50.0);
+    let (to_server, to_client) = (&path["to_server"]["delay"], &path["to_client"]["delay"]);
+    near(&to_server["min_us"], 25_000.0, 100.0);
+    for (estimated, true_ns) in [to_server, to_client].into_iter().zip(&delays) {
+        let above_min = |at: usize| (true_ns[at] - true_ns[0]) as f64 / 1e3;
+        let percentile = |percent: usize| above_min(true_ns.len() * percent / 100);
+        near(&estimated["p50_us"], percentile(50), percentile(50) * 0.07);
+        near(&estimated["p99_us"], percentile(99), percentile(99) * 0.07);
+        near(&estimated["max_us"], above_min(true_ns.len() - 1), 50.0);
     }
     assert_eq!(path["to_client"]["segments"], 15_000 + 2);
     assert_eq!(path["to_client"]["lost_between"]["segments"], 0);
@@ -59,43 +60,43 @@ fn clocks_are_told_within_what_they_can_be() {
 
 #[test]
 fn a_short_capture_and_a_clock_that_is_behind() {
-    let path = path(&Way { ahead: -3_000 * MS, offload: false, ..Way::default() });
+    let path = path(&Path { ahead: -3_000 * MS, offload: false, ..Path::default() });
     near(&path["clock"]["offset_us"], -3_000_000.0 - 5_000.0, 20.0);
     assert!(path["clock"]["drift_ppm"].is_null());
     near(&path["to_client"]["delay"]["p50_us"], 0.0, 20.0);
 }
 
 #[test]
-fn what_was_lost_where() {
+fn losses_are_attributed_to_the_part_of_the_path() {
     for offload in [true, false] {
-        // One alone, three in a row over two flights, one alone.
-        let way = Way {
+        // One segment, three in a row over two flights, one segment.
+        let simulated = Path {
             jitter: MS,
             ahead: 777 * MS,
             between: vec![15, 98, 99, 100, 305],
             before: vec![201, 202],
-            behind: vec![250],
+            after: vec![250],
             offload,
-            ..Way::default()
+            ..Path::default()
         };
-        let files = Files::of(&captures(&way));
-        let report = files.told();
-        let way = &report["path"]["to_client"];
-        assert_eq!(way["lost_between"]["segments"], 5, "{way}");
-        assert_eq!(way["lost_between"]["bytes"], 5 * u64::from(MSS));
+        let files = Files::of(&captures(&simulated));
+        let report = files.report();
+        let direction = &report["path"]["to_client"];
+        assert_eq!(direction["lost_between"]["segments"], 5, "{direction}");
+        assert_eq!(direction["lost_between"]["bytes"], 5 * u64::from(MSS));
         assert_eq!(
-            (&way["bursts"], &way["lost_in_bursts"], &way["longest_burst"]),
+            (&direction["bursts"], &direction["lost_in_bursts"], &direction["longest_burst"]),
             (&1.into(), &3.into(), &3.into())
         );
-        assert_eq!(way["lost_before"]["segments"], 2, "{way}");
-        assert_eq!(way["lost_after"]["segments"], 1, "{way}");
-        assert_eq!((&way["duplicated"], &way["spurious"]), (&0.into(), &0.into()), "{way}");
-        assert_eq!(way["not_captured_arriving"], 0);
+        assert_eq!(direction["lost_before"]["segments"], 2, "{direction}");
+        assert_eq!(direction["lost_after"]["segments"], 1, "{direction}");
+        assert_eq!((&direction["duplicated"], &direction["spurious"]), (&0.into(), &0.into()), "{direction}");
+        assert_eq!(direction["not_captured_arriving"], 0);
         assert_eq!(report["path"]["to_server"]["lost_between"]["segments"], 0);
-        // Segment 15 is in the second packet of data, which is the sixth (SYN, its answer, the rest
-        // of the handshake, the request); or it is a packet of its own.
+        // With offload segment 15 is in the second packet of data, the sixth of the capture (after SYN,
+        // SYN-ACK, ACK and the request); without, it is a packet of its own.
         let first = if offload { 6 } else { 4 + 16 };
-        assert_eq!(way["lost_between"]["first_packet"], first);
+        assert_eq!(direction["lost_between"]["first_packet"], first);
         let loss = report["findings"]
             .as_array()
             .and_then(|all| all.iter().find(|finding| finding["cause"] == "packet-loss"))
@@ -106,39 +107,43 @@ fn what_was_lost_where() {
             .iter()
             .filter_map(|proof| proof["text"].as_str())
             .collect();
-        let said = proofs.join("\n");
-        assert!(said.contains("5 of 8 lost between the two captures"), "{said}");
-        assert!(said.contains("in both captures"), "{said}");
-        let said = text(&files.run(&[]).stdout);
-        assert!(said.contains("2 alone, 3 in 1 burst of up to 3"), "{said}");
+        let printed = proofs.join("\n");
+        assert!(printed.contains("5 of 8 lost between the two captures"), "{printed}");
+        assert!(printed.contains("in both captures"), "{printed}");
+        let printed = text(&files.run(&[]).stdout);
+        assert!(printed.contains("2 single segments, 3 in 1 burst of up to 3"), "{printed}");
     }
 }
 
 #[test]
-fn a_text_for_a_terminal() {
-    let way = Way { between: vec![15, 16], stripped: true, ..Way::default() };
-    let captures = captures(&way);
+fn the_report_as_text() {
+    let simulated = Path { between: vec![15, 16], stripped: true, ..Path::default() };
+    let captures = captures(&simulated);
     let folder = Files::of(&captures);
-    // As users have it: short names.
+    // Short names, as users have.
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_netwhy"))
         .args(["pcap", "--client", "a.pcap", "--server", "b.pcap"])
         .current_dir(folder.path(""))
         .output()
         .expect("netwhy");
-    let said = text(&output.stdout);
-    is_narrow(&said);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.starts_with("a.pcap (client) and b.pcap (server): "), "{said}");
-    assert!(said.contains("if both ways are equally long"), "{said}");
-    assert!(said.contains("round trip between both: 50.0 ms at least"), "{said}");
-    assert!(said.contains("lost between the two captures"), "{said}");
-    assert!(said.contains("window scale of the SYN is 2^7 when it leaves the client's"), "{said}");
+    let printed = text(&output.stdout);
+    assert_narrow(&printed);
+    let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(printed.starts_with("a.pcap (client) and b.pcap (server): "), "{printed}");
+    assert!(printed.contains("if both directions take equally long"), "{printed}");
+    assert!(printed.contains("minimum round trip between the captures: 50.0 ms"), "{printed}");
+    assert!(printed.contains("lost between the two captures"), "{printed}");
+    assert!(
+        printed
+            .contains("window scale of the SYN is 2^7 leaving the client's end, absent arriving"),
+        "{printed}"
+    );
 }
 
 #[test]
 fn a_connection_that_never_opened() {
-    let [mut client, server] = captures(&Way::default());
-    // The first SYN once more, half a second later, from another port and with another number.
+    let [mut client, server] = captures(&Path::default());
+    // A copy of the first SYN, half a second later, with another port and sequence number.
     let mut syn = client[24..24 + 16 + 60].to_vec();
     syn[4..8].copy_from_slice(&500_000_000u32.to_le_bytes());
     syn[16 + 20 + 1] ^= 1;
@@ -146,18 +151,21 @@ fn a_connection_that_never_opened() {
     let after = 24 + syn.len();
     client.splice(after..after, syn);
     let files = Files::of(&[client, server]);
-    let path = &files.told()["path"];
+    let path = &files.report()["path"];
     assert_eq!(path["syns_never_arrived"], serde_json::json!([1, 0]));
     assert_eq!(path["streams_in_both"], 1);
-    let said = text(&files.run(&[]).stdout);
-    assert!(said.contains("connections that were never opened: the SYNs of 1 in"), "{said}");
+    let printed = text(&files.run(&[]).stdout);
+    assert!(
+        printed.contains("connections that never opened: the SYNs of 1 stream in"),
+        "{printed}"
+    );
 }
 
 #[test]
-fn a_translation_of_addresses_and_options_that_are_stripped() {
+fn rewritten_addresses_and_stripped_options() {
     let translated = ([203, 0, 113, 9], 40_000);
-    let way = Way { translated, stripped: true, between: vec![40], ..Way::default() };
-    let path = path(&way);
+    let simulated = Path { translated, stripped: true, between: vec![40], ..Path::default() };
+    let path = path(&simulated);
     assert_eq!((&path["streams_in_both"], &path["streams_rewritten"]), (&1.into(), &1.into()));
     let stream = &path["worst"][0];
     assert_eq!(stream["client"], "198.18.0.1:5000");
@@ -175,38 +183,38 @@ fn a_translation_of_addresses_and_options_that_are_stripped() {
     for field in ["window-scale", "selective-acknowledgements", "time-stamps"] {
         assert!(change(field, "client")["after"].is_null());
     }
-    // Without its handshake the stream is found by its packets.
-    let begun = Way { stripped: false, begun: true, ..way };
-    let path = self::path(&begun);
+    // Without its handshake the stream is matched by its packets.
+    let simulated = Path { stripped: false, without_handshake: true, ..simulated };
+    let path = self::path(&simulated);
     assert_eq!((&path["streams_in_both"], &path["streams_rewritten"]), (&1.into(), &1.into()));
     assert_eq!(path["to_client"]["lost_between"]["segments"], 1);
 }
 
 #[test]
-fn what_is_overtaken_or_comes_twice_is_not_lost() {
-    let way = Way { late: vec![33, 77], twice: vec![120, 121, 122], ..Way::default() };
-    let way = path(&way);
-    let way = &way["to_client"];
-    assert_eq!(way["lost_between"]["segments"], 0, "{way}");
-    assert_eq!(way["reordered"], 2, "{way}");
-    assert_eq!(way["duplicated"], 3, "{way}");
-    near(&way["delay"]["max_us"], 5_000.0, 100.0);
+fn reordered_and_duplicated_segments_are_not_lost() {
+    let simulated = Path { late: vec![33, 77], duplicated: vec![120, 121, 122], ..Path::default() };
+    let path = path(&simulated);
+    let direction = &path["to_client"];
+    assert_eq!(direction["lost_between"]["segments"], 0, "{direction}");
+    assert_eq!(direction["reordered"], 2, "{direction}");
+    assert_eq!(direction["duplicated"], 3, "{direction}");
+    near(&direction["delay"]["max_us"], 5_000.0, 100.0);
 }
 
 #[test]
-fn a_capture_that_is_cut_says_nothing_of_what_it_did_not_see() {
-    let way = Way { between: vec![20, 480], ..Way::default() };
-    let [client, server] = captures(&way);
-    // Half of the client's capture, in the middle of a packet.
+fn segments_that_a_capture_missed_are_not_lost() {
+    let simulated = Path { between: vec![20, 480], ..Path::default() };
+    let [client, server] = captures(&simulated);
+    // The first half of the client's capture, cut in the middle of a packet.
     let files = Files::of(&[client[..client.len() / 2 + 7].to_vec(), server.clone()]);
-    let report = files.told();
-    assert_eq!(report["path"]["to_client"]["lost_between"]["segments"], 1, "only the first");
-    let gaps = report["missing_evidence"].to_string();
-    assert!(gaps.contains("the end of"), "{gaps}");
+    let report = files.report();
+    assert_eq!(report["path"]["to_client"]["lost_between"]["segments"], 1, "only the first loss");
+    let missing = report["missing_evidence"].to_string();
+    assert!(missing.contains("the end of"), "{missing}");
     let files = Files::of(&[client.clone(), server[..server.len() / 2 + 7].to_vec()]);
-    let path = &files.told()["path"];
-    assert_eq!(path["to_client"]["not_captured_leaving"], 0, "it had ended: {path}");
-    // The capture itself misses some: they are no losses.
+    let path = &files.report()["path"];
+    assert_eq!(path["to_client"]["not_captured_leaving"], 0, "the capture had ended: {path}");
+    // The capture drops three packets: they are no losses.
     let mut missed = client[..24].to_vec();
     let (mut at, mut packet) = (24, 0);
     while at + 16 <= client.len() {
@@ -218,26 +226,26 @@ fn a_capture_that_is_cut_says_nothing_of_what_it_did_not_see() {
         }
         at = end;
     }
-    let path = &Files::of(&[missed, server]).told()["path"];
+    let path = &Files::of(&[missed, server]).report()["path"];
     assert_eq!(path["to_client"]["lost_between"]["segments"], 2, "{path}");
-    let not_seen = number(&path["to_client"]["not_captured_arriving"])
+    let not_captured = number(&path["to_client"]["not_captured_arriving"])
         + number(&path["to_server"]["not_captured_leaving"]);
-    assert!(not_seen >= 1.0, "{path}");
+    assert!(not_captured >= 1.0, "{path}");
 }
 
 #[test]
-fn the_same_the_other_way_round_and_twice_the_same() {
-    let way = Way { between: vec![15, 16], ahead: 500 * MS, ..Way::default() };
-    let files = Files::of(&captures(&way));
+fn swapped_captures_and_a_capture_with_itself() {
+    let simulated = Path { between: vec![15, 16], ahead: 500 * MS, ..Path::default() };
+    let files = Files::of(&captures(&simulated));
     let output = files.named(["b.pcap", "a.pcap"], &["--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let path = &report["path"];
     assert_eq!(path["streams_opened_at_server"], 1);
-    // What left at the first place is the server's answer now.
+    // What leaves at the first capture now is the server's response.
     assert_eq!(path["to_server"]["lost_between"]["segments"], 2);
     near(&path["clock"]["offset_us"], -500_000.0 + 5_000.0, 50.0);
-    let said = text(&files.named(["b.pcap", "a.pcap"], &[]).stdout);
-    assert!(said.contains("exchanged?"), "{said}");
+    let printed = text(&files.named(["b.pcap", "a.pcap"], &[]).stdout);
+    assert!(printed.contains("are --client and --server swapped?"), "{printed}");
     let output = files.named(["a.pcap", "a.pcap"], &["--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     near(&report["path"]["clock"]["min_round_trip_us"], 0.0, 0.001);
@@ -245,13 +253,13 @@ fn the_same_the_other_way_round_and_twice_the_same() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_said() {
-    let one = captures(&Way::default());
-    let [_, other] = captures(&Way {
+fn captures_that_cannot_be_compared_are_refused() {
+    let one = captures(&Path::default());
+    let [_, other] = captures(&Path {
         translated: ([203, 0, 113, 9], 9),
-        begun: true,
+        without_handshake: true,
         flights: 1,
-        ..Way::default()
+        ..Path::default()
     });
     let mut file = file::File::new();
     file.port(7000);
@@ -259,9 +267,9 @@ fn what_cannot_be_compared_is_said() {
     let files = Files::of(&[one[0].clone(), file.bytes]);
     let output = files.run(&[]);
     assert_eq!(output.status.code(), Some(3));
-    let said = text(&output.stderr);
-    assert!(said.contains("no TCP stream is in both"), "{said}");
-    assert!(said.contains("such as 198.18.0.1:7000 > 198.18.0.2:80"), "{said}");
+    let printed = text(&output.stderr);
+    assert!(printed.contains("no TCP stream in common"), "{printed}");
+    assert!(printed.contains("such as 198.18.0.1:7000 > 198.18.0.2:80"), "{printed}");
     for bytes in [b"no capture".to_vec(), Vec::new()] {
         let output = Files::of(&[one[0].clone(), bytes]).run(&[]);
         assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
@@ -274,9 +282,10 @@ fn what_cannot_be_compared_is_said() {
 }
 
 #[test]
-fn real_captures_are_the_same_as_themselves() {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let folder = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from).join("labelled");
+fn real_captures_equal_themselves() {
+    let default = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let folder =
+        std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from).join("labelled");
     let Ok(files) = std::fs::read_dir(&folder) else {
         eprintln!("skipped: there are no captures (NETWHY_CAPTURES names their folder)");
         return;
@@ -294,20 +303,20 @@ fn real_captures_are_the_same_as_themselves() {
         let path = &report["path"];
         near(&path["clock"]["min_round_trip_us"], 0.0, 0.0);
         assert_eq!(path["streams_in_both"], path["captures"][0]["streams"], "{name}");
-        for way in ["to_server", "to_client"] {
-            let way = &path[way];
-            assert_eq!(way["lost_between"]["segments"], 0, "{name}: {way}");
-            assert_eq!(way["not_captured_arriving"], 0, "{name}: {way}");
-            assert_eq!(way["duplicated"], 0, "{name}: {way}");
+        for direction in ["to_server", "to_client"] {
+            let direction = &path[direction];
+            assert_eq!(direction["lost_between"]["segments"], 0, "{name}: {direction}");
+            assert_eq!(direction["not_captured_arriving"], 0, "{name}: {direction}");
+            assert_eq!(direction["duplicated"], 0, "{name}: {direction}");
         }
         seen += 1;
     }
-    println!("{seen} captures are the same as themselves");
+    println!("{seen} captures equal themselves");
 }
 
 #[test]
-fn damaged_captures_harm_nobody() {
-    let [client, server] = captures(&Way { flights: 5, between: vec![7], ..Way::default() });
+fn damaged_captures_do_no_harm() {
+    let [client, server] = captures(&Path { flights: 5, between: vec![7], ..Path::default() });
     let mut seed = 11u64;
     for _ in 0..40 {
         let mut both = [client.clone(), server.clone()];
@@ -319,8 +328,8 @@ fn damaged_captures_harm_nobody() {
             }
         }
         let output = Files::of(&both).run(&["--json"]);
-        let said = text(&output.stderr);
-        assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
-        assert!(!said.contains("panicked"), "{said}");
+        let printed = text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{printed}");
+        assert!(!printed.contains("panicked"), "{printed}");
     }
 }

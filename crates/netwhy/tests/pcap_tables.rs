@@ -1,10 +1,10 @@
-//! `netwhy pcap --csv` and `--parquet`: streams, turns and events as tables, on captures that are made
-//! here; where tshark is installed it says the same.
+//! `netwhy pcap --csv` and `--parquet`: streams, exchanges and events as tables, on captures that are made
+//! here, and compared with tshark where it is installed.
 
 use std::io::Write as _;
 use std::path::Path;
 
-use file::{ACK, File, SYN, capture, json, numbers, run, text, tshark};
+use file::{ACK, File, SYN, capture, json, run, stream_numbers, text, tshark};
 
 #[path = "pcap/file.rs"]
 mod file;
@@ -31,14 +31,14 @@ fn read(folder: &Path, name: &str) -> Vec<std::collections::BTreeMap<String, Str
 }
 
 #[test]
-fn streams_turns_and_events_as_tables() {
+fn streams_exchanges_and_events_as_tables() {
     let folder = tempfile::tempdir().expect("a folder");
     let rows = folder.path().join("new/rows");
     let path = rows.to_str().expect("UTF-8");
     let output = run(&["pcap", "-", "--csv", path], &capture());
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("events.csv with 4 events"), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("stops reading"), "the report is printed too");
+    assert!(text(&output.stdout).contains("stops reading"), "the report is printed as well");
     let streams = read(&rows, "streams.csv");
     let of = |number: &str| {
         streams.iter().find(|row| row["stream"] == number).unwrap_or_else(|| panic!("{number}"))
@@ -47,42 +47,42 @@ fn streams_turns_and_events_as_tables() {
     assert_eq!((&*of("1")["end"], &*of("1")["handshake_us"]), ("closed", "1000"));
     assert_eq!((&*of("2")["syn_retransmissions"], &*of("2")["syn_wait_us"]), ("1", "1000000"));
     assert_eq!((&*of("0")["receiver_stalled_us"], &*of("0")["loss_us"]), ("2000000", "300000"));
-    assert_eq!(of("0")["server_mss_bytes"], "", "what is not known is empty");
-    let turns = read(&rows, "exchanges.csv");
-    assert_eq!(turns.len(), 3);
-    let slow = turns.iter().find(|row| row["stream"] == "2").expect("a turn");
+    assert_eq!(of("0")["server_mss_bytes"], "", "unknown values are empty");
+    let exchanges = read(&rows, "exchanges.csv");
+    assert_eq!(exchanges.len(), 3);
+    let slow = exchanges.iter().find(|row| row["stream"] == "2").expect("an exchange");
     assert_eq!((&*slow["request_bytes"], &*slow["response_bytes"]), ("30", "40"));
     assert_eq!(
         (&*slow["response_wait_us"], &*slow["largest_category"]),
         ("500000", "server-think")
     );
     let events = read(&rows, "events.csv");
-    let said: Vec<String> = events
+    let lines: Vec<String> = events
         .iter()
         .map(|row| {
             ["stream", "packet", "side", "event", "waited_us"].map(|name| &*row[name]).join(" ")
         })
         .collect();
     assert_eq!(
-        said,
+        lines,
         [
-            "0 6 server repeated-timeout 300000",
+            "0 6 server rto-retransmission 300000",
             "0 7 client zero-window ",
             "0 16 server window-stall 2000000",
-            "2 19 client syn-repeated 1000000",
+            "2 19 client syn-retransmission 1000000",
         ]
     );
-    // Nothing is written over.
+    // Existing files are not overwritten.
     let output = run(&["pcap", "-", "--csv", path], &capture());
     assert_eq!(output.status.code(), Some(3));
-    assert!(text(&output.stderr).contains("streams.csv: it exists, and is left alone"));
-    // Bytes and packets of the streams are those of tshark.
+    assert!(text(&output.stderr).contains("streams.csv: it exists already"));
+    // tshark counts the same packets.
     let words = ["-q", "-z", "conv,tcp"];
     if let Some(lines) = tshark(&capture(), &words) {
         let line = lines.iter().find(|line| line.contains(":6000")).expect("a conversation");
         let words: Vec<&str> = line.split_whitespace().collect();
         let arrow = words.iter().position(|word| *word == "<->").expect("an arrow");
-        // To the left, to the right, all: packets each.
+        // Packets to the left, to the right, in total.
         let packets: Vec<u64> =
             words[arrow + 2..].iter().filter_map(|word| word.parse().ok()).collect();
         let ours = ["server_packets", "client_packets"].map(|name| of("1")[name].parse::<u64>());
@@ -92,24 +92,24 @@ fn streams_turns_and_events_as_tables() {
 }
 
 #[test]
-fn one_table_to_standard_output_of_streams_that_are_selected() {
+fn one_table_of_the_selected_streams_to_standard_output() {
     let words = ["pcap", "-", "--csv", "-", "--filter", "port 7000"];
     let streams = table(&text(&run(&words, &capture()).stdout));
     assert_eq!(streams.iter().map(|row| &*row["stream"]).collect::<Vec<_>>(), ["2"]);
     let words = ["pcap", "-", "--csv", "-", "--table", "events", "--filter", "port 7000"];
     let events = table(&text(&run(&words, &capture()).stdout));
     assert!(!events.is_empty() && events.iter().all(|row| row["stream"] == "2"));
-    // Which streams stalled is known at the end: the capture is read twice, which a pipe cannot be.
+    // Stalls are known only at the end: the capture is read twice, which a pipe cannot be.
     let words = ["pcap", "-", "--csv", "-", "--table", "exchanges", "--filter", "min-stall 1500ms"];
     let output = run(&words, &capture());
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("need the capture twice"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("read the capture twice"), "{}", text(&output.stderr));
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(&capture()).expect("a capture");
     let mut words = words;
     words[1] = file.path().to_str().expect("UTF-8");
-    let turns = table(&text(&run(&words, b"").stdout));
-    assert_eq!(turns.iter().map(|row| &*row["stream"]).collect::<Vec<_>>(), ["0"]);
+    let exchanges = table(&text(&run(&words, b"").stdout));
+    assert_eq!(exchanges.iter().map(|row| &*row["stream"]).collect::<Vec<_>>(), ["0"]);
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn a_window_that_stays_closed_is_a_stall_without_a_packet() {
     assert_eq!((&*last["event"], &*last["packet"]), ("window-stall", ""));
     assert_eq!((&*last["side"], &*last["waited_us"]), ("server", "1501000"));
     let report = json(&["pcap", "-", "--json", "--filter", "min-stall 1500ms"], &file.bytes);
-    assert_eq!(numbers(&report), [0]);
+    assert_eq!(stream_numbers(&report), [0]);
 }
 
 #[cfg(not(feature = "parquet"))]
 #[test]
-fn without_parquet_the_missing_feature_is_named() {
+fn without_the_parquet_feature_the_error_names_it() {
     let output = run(&["pcap", "-", "--parquet", "rows"], &capture());
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--features parquet"), "{}", text(&output.stderr));

@@ -1,6 +1,6 @@
-//! Captures that are made here, and `netwhy` as its users have it.
+//! Captures made by the tests, and `netwhy` as users run it.
 
-// Not every test needs all of it.
+// No test uses all of it.
 #![allow(dead_code)]
 
 use std::io::Write as _;
@@ -27,21 +27,21 @@ impl File {
         File { bytes: head.iter().flat_map(|word| word.to_le_bytes()).collect(), id: 0, port: 5000 }
     }
 
-    /// From now on the client has this port: another stream.
+    /// Sets the client's port: the next segments belong to another stream.
     pub(crate) fn port(&mut self, port: u16) {
         self.port = port;
     }
 
-    /// Takes all but so many bytes of the last packet away, as a short snap length does; its header may
-    /// be as long as `words` of four bytes.
-    pub(crate) fn cut(&mut self, words: u8, length: usize, kept: usize) {
+    /// Truncates the last packet to `kept` bytes, as a short snap length does, and sets its data offset to
+    /// `words` of four bytes.
+    pub(crate) fn truncate(&mut self, words: u8, length: usize, kept: usize) {
         let packet = self.bytes.len() - length;
         self.bytes[packet + 32] = words << 4;
         self.bytes.truncate(packet + kept);
         self.bytes[packet - 8..packet - 4].copy_from_slice(&(kept as u32).to_le_bytes());
     }
 
-    /// A segment at a time in milliseconds; the client sends when `back` is false.
+    /// Adds a segment at a time in milliseconds, from the server if `back`, else from the client.
     pub(crate) fn segment(
         &mut self,
         ms: u32,
@@ -73,25 +73,25 @@ impl File {
     }
 }
 
-/// `netwhy` with these words and this standard input.
-pub(crate) fn run(words: &[&str], input: &[u8]) -> Output {
+/// Runs `netwhy` with these arguments and this standard input.
+pub(crate) fn run(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_netwhy"))
-        .args(words)
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("netwhy");
-    // It may end before it has read all.
-    let _ = child.stdin.take().expect("its input").write_all(input);
-    child.wait_with_output().expect("its end")
+    // It may end before it has read everything.
+    let _ = child.stdin.take().expect("standard input").write_all(input);
+    child.wait_with_output().expect("to wait")
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A request, an answer that is sent twice, and a reader that closes its window.
+/// A request, a response with an RTO retransmission, and a receiver that closes its window.
 pub(crate) fn lost_and_stalled() -> File {
     let mut file = File::new();
     file.segment(0, false, [100, 0], SYN, 65535, 0);
@@ -104,8 +104,8 @@ pub(crate) fn lost_and_stalled() -> File {
     file
 }
 
-/// Three streams: 0 is lost 300 ms and waits 2 s for a window, 1 is quick, 2 asks twice for its SYN
-/// and thinks for 500 ms.
+/// Three streams: 0 loses 300 ms and waits 2 s for a window, 1 is quick, 2 retransmits its SYN and takes
+/// 500 ms to answer.
 pub(crate) fn capture() -> Vec<u8> {
     let mut file = lost_and_stalled();
     file.port(6000);
@@ -131,15 +131,15 @@ pub(crate) fn capture() -> Vec<u8> {
     file.bytes
 }
 
-/// What it prints as JSON.
-pub(crate) fn json(words: &[&str], input: &[u8]) -> Value {
-    let output = run(words, input);
-    assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+/// Runs `netwhy`, which must succeed and print JSON.
+pub(crate) fn json(arguments: &[&str], input: &[u8]) -> Value {
+    let output = run(arguments, input);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Numbers of the streams that a report tells.
-pub(crate) fn numbers(report: &Value) -> Vec<u64> {
+/// The numbers of the streams in a report.
+pub(crate) fn stream_numbers(report: &Value) -> Vec<u64> {
     let worst = report["packets"]["worst"].as_array().expect("streams");
     let mut all: Vec<u64> =
         worst.iter().map(|stream| stream["number"].as_u64().expect("a number")).collect();
@@ -147,18 +147,18 @@ pub(crate) fn numbers(report: &Value) -> Vec<u64> {
     all
 }
 
-/// No line is wider than a terminal.
-pub(crate) fn is_narrow(said: &str) {
-    for line in said.lines() {
+/// No line is wider than 80 columns.
+pub(crate) fn assert_narrow(printed: &str) {
+    for line in printed.lines() {
         assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
     }
 }
 
-/// What tshark prints, by lines; `None` where it is not installed.
-pub(crate) fn tshark(bytes: &[u8], words: &[&str]) -> Option<Vec<String>> {
+/// The lines that tshark prints; `None` if it is not installed.
+pub(crate) fn tshark(bytes: &[u8], arguments: &[&str]) -> Option<Vec<String>> {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(bytes).expect("a capture");
-    match Command::new("tshark").arg("-r").arg(file.path()).args(words).output() {
+    match Command::new("tshark").arg("-r").arg(file.path()).args(arguments).output() {
         Err(_) => {
             println!("skipped: needs tshark (tools/setup test installs it)");
             None

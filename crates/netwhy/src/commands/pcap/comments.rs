@@ -84,7 +84,7 @@ fn spent_on(category: TimeCategory) -> Option<&'static str> {
         TimeCategory::ServerThink => Some("of server think time"),
         TimeCategory::ClientIdle => Some("without a request"),
         TimeCategory::Loss => Some("lost"),
-        TimeCategory::SynWait => Some("without a reply to the SYN"),
+        TimeCategory::SynWait => Some("without a reply"),
         TimeCategory::ReceiverStalled => Some("with a closed window"),
         TimeCategory::ReceiveWindow => Some("with a full receive window"),
         TimeCategory::Application => Some("with nothing to send"),

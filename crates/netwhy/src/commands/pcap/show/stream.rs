@@ -82,12 +82,12 @@ fn handshake(stream: &CapturedStream) -> String {
         Some(handshake) => format!("opened in {}", micros(handshake)),
         None => "handshake not captured".to_string(),
     };
-    for (packet, retransmissions) in
-        [("SYN", stream.syn_retransmissions), ("SYN-ACK", stream.syn_ack_retransmissions)]
-    {
+    for (retransmissions, what) in [
+        (stream.syn_retransmissions, "SYN retransmission"),
+        (stream.syn_ack_retransmissions, "SYN-ACK retransmission"),
+    ] {
         if retransmissions > 0 {
-            let times = count(retransmissions.into(), "time");
-            text.push_str(&format!(", {packet} retransmitted {times}"));
+            text.push_str(&format!(", {}", count(retransmissions.into(), what)));
         }
     }
     text
@@ -105,6 +105,9 @@ fn end(end: StreamEnd) -> &'static str {
 
 /// What one end sent.
 fn direction(direction: &CapturedDirection) -> String {
+    if direction.packets == 0 {
+        return "no packets".to_string();
+    }
     let mut text = format!(
         "{}, {} of new data",
         count(direction.packets, "packet"),
