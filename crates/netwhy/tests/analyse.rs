@@ -1,7 +1,7 @@
-//! Packets diagnosed as they come: `netwhy capture --analyse` and `netwhy --capture`, with real
-//! programs in network namespaces of their own.
+//! Packets diagnosed while they are captured: `netwhy capture --analyse` and `netwhy --capture`, with
+//! real programs in their own network namespaces.
 //!
-//! They need root and Debian's packages (`tools/setup test`); without, each prints why it skips.
+//! The tests need root and Debian's packages (`tools/setup test`); a test without prints why it is skipped.
 
 #![allow(clippy::expect_used)]
 
@@ -27,14 +27,14 @@ use servers::{NGINX, Server, nginx, plain_nginx};
 use tool::{Report, netwhy, report, watch};
 use tools::Running;
 
-/// Accepts on port 7000 and reads nothing after the first bytes.
+/// Accepts a connection on port 7000 and stops reading after the first bytes.
 const SILENT_READER: &str = "import socket,time\ns=socket.socket()\ns.bind(('0.0.0.0',7000))\n\
     s.listen(8)\na,_=s.accept()\na.recv(1000)\ntime.sleep(60)";
-/// Writes to port 7000 of this host for as long as it can.
+/// Writes to port 7000 of this host as long as it can.
 const WRITER: &str = "import socket,time\ns=socket.socket()\ns.connect(('127.0.0.1',7000))\n\
     s.settimeout(60)\ntry:\n while True: s.send(b'x'*65536)\nexcept Exception: pass\ntime.sleep(60)";
 
-/// A server whose answers are two small segments, and clients that keep their connections.
+/// A server whose responses are two small segments, and clients that keep their connections.
 fn small_writes(host: &Host, nodelay: &str) -> (Server, Program) {
     host.set("net.core.somaxconn", "4096");
     let http = format!(
@@ -47,22 +47,22 @@ fn small_writes(host: &Host, nodelay: &str) -> (Server, Program) {
     (server, load)
 }
 
-/// `netwhy capture --analyse` in a host, which captures when this returns.
-fn analyse(host: &Host, words: &[&str]) -> Running {
+/// Starts `netwhy capture --analyse` in a host, which captures when this returns.
+fn analyse(host: &Host, arguments: &[&str]) -> Running {
     let mut command = netwhy();
     for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
         command.env_remove(name);
     }
-    command.args(["capture", "--netns", &host.name, "--analyse"]).args(words);
+    command.args(["capture", "--netns", &host.name, "--analyse"]).args(arguments);
     Running::spawn(&mut command, "capturing on")
 }
 
-/// Reads all that it prints; then its exit code, and what it said.
+/// Waits for its end: standard output, exit code, and what it printed to standard error.
 fn rest(mut running: Running) -> (String, Option<i32>, String) {
     let mut text = String::new();
-    running.output().read_to_string(&mut text).expect("its output");
-    let (code, said) = running.wait();
-    (text, code, said)
+    running.output().read_to_string(&mut text).expect("standard output");
+    let (code, printed) = running.wait();
+    (text, code, printed)
 }
 
 fn json(text: &str) -> Report {
@@ -74,48 +74,48 @@ fn needs_packets(report: &Report) -> usize {
     undecided.iter().filter(|one| one["needs"] == "packets").count()
 }
 
-fn gaps(report: &Report) -> Vec<&Value> {
+fn missing_packets(report: &Report) -> Vec<&Value> {
     let all = report.0["missing_evidence"].as_array().expect("a list");
-    all.iter().filter(|gap| gap["source"] == "packets").collect()
+    all.iter().filter(|missing| missing["source"] == "packets").collect()
 }
 
 #[test]
-fn a_finding_is_told_while_packets_come_and_in_the_report() {
+fn a_finding_is_printed_while_capturing_and_in_the_report() {
     let Some(_alone) = need(NGINX) else { return };
     let host = Host::new();
     let _load = small_writes(&host, "off");
-    // Ended by the test; the time is for a machine on which nothing is ever found.
+    // The test ends it; --for is for the case that nothing is found.
     let mut capture = analyse(&host, &["-i", "any", "--for", "40s"]);
     let id = capture.id();
     let mut lines = BufReader::new(capture.output());
     let mut live = String::new();
     while !live.contains("delayed-ack-nagle") {
-        let more = lines.read_line(&mut live).expect("its output");
-        assert!(more > 0, "it ended before: {live}");
+        let more = lines.read_line(&mut live).expect("standard output");
+        assert!(more > 0, "it ended early: {live}");
     }
-    assert!(!live.contains("turns on"), "the report comes at the end: {live}");
+    assert!(!live.contains("exchanges on"), "the report comes at the end: {live}");
     host::signal(id, rustix::process::Signal::INT);
     let mut text = String::new();
-    lines.read_to_string(&mut text).expect("its output");
-    let (code, said) = capture.wait();
-    assert_eq!(code, Some(0), "{said}");
+    lines.read_to_string(&mut text).expect("standard output");
+    let (code, printed) = capture.wait();
+    assert_eq!(code, Some(0), "{printed}");
     assert!(
-        said.contains("packets analysed in") && said.contains("dropped by the kernel"),
-        "{said}"
+        printed.contains("packets analysed in") && printed.contains("dropped by the kernel"),
+        "{printed}"
     );
     let report = text.split_once("interface any: ").expect("a report").1;
     assert!(report.contains("\n1  Small writes wait"), "{text}");
     assert!(report.contains("netwhy capture -i any -w again.pcapng"), "{text}");
     assert!(!text.contains("interrupted"), "{text}");
-    let told = live.lines().chain(text.lines()).filter(|line| line.contains(" UTC +"));
-    assert_eq!(told.count(), 1, "once: {live}{text}");
+    let findings = live.lines().chain(text.lines()).filter(|line| line.contains(" UTC +"));
+    assert_eq!(findings.count(), 1, "once: {live}{text}");
     for line in live.lines().chain(text.lines()) {
         assert!(line.chars().count() <= 80 || line.contains("again.pcapng"), "{line}");
     }
 }
 
 #[test]
-fn what_is_written_too_says_the_same() {
+fn the_written_file_has_the_same_finding() {
     let Some(_alone) = need(&["ip", "python3"]) else { return };
     let (here, there) = Host::wired();
     let folder = tempfile::tempdir().expect("a folder");
@@ -125,21 +125,21 @@ fn what_is_written_too_says_the_same() {
          except OSError: pass\n time.sleep(0.02)",
     );
     let device = there.device();
-    let words = ["-i", &device, "-w", &path, "--json", "--fail-on", "warning", "--for", "4s"];
-    let (text, code, said) = rest(analyse(&there, &[&words[..], &["tcp"]].concat()));
-    assert_eq!(code, Some(1), "a finding, and --fail-on: {said}");
+    let arguments = ["-i", &device, "-w", &path, "--json", "--fail-on", "warning", "--for", "4s"];
+    let (text, code, printed) = rest(analyse(&there, &[&arguments[..], &["tcp"]].concat()));
+    assert_eq!(code, Some(1), "a finding, and --fail-on: {printed}");
     let live = json(&text);
     let finding = live.only("connection-refused");
     assert_eq!(finding.local(), "198.18.0.2:7000");
     // Standard output is the report alone.
-    assert!(said.contains("connection-refused") && said.contains(" UTC +"), "{said}");
-    assert!(said.contains(&format!("in {path}")), "{said}");
+    assert!(printed.contains("connection-refused") && printed.contains(" UTC +"), "{printed}");
+    assert!(printed.contains(&format!("in {path}")), "{printed}");
     let file = report(&output(netwhy().args(["pcap", "--json", &path])));
     file.only("connection-refused");
     for figure in ["packets", "segments", "streams", "span_us", "sources"] {
         assert_eq!(live.0["packets"][figure], file.0["packets"][figure], "{figure}");
     }
-    // The commands of the finding are about the file that there is.
+    // The commands of the finding name the file.
     assert!(live.0["findings"][0]["checks"].to_string().contains(&path), "{:#}", live.0);
 }
 
@@ -150,22 +150,22 @@ fn a_healthy_capture_has_no_finding() {
     let _load = small_writes(&host, "on");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("report.json");
-    let words = ["-i", "any", "--for", "3s", "--fail-on", "info", "--json", "--output"];
+    let arguments = ["-i", "any", "--for", "3s", "--fail-on", "info", "--json", "--output"];
     let path = path.display().to_string();
-    let (text, code, said) = rest(analyse(&host, &[&words[..], &[&path]].concat()));
+    let (text, code, printed) = rest(analyse(&host, &[&arguments[..], &[&path]].concat()));
     let written = std::fs::read_to_string(&path).expect("a report");
     json(&written).is_healthy("nginx on loopback, by its packets");
-    assert_eq!((&text[..], code), ("", Some(0)), "{said}");
-    // Sent and received, the loopback has each packet twice: one of them is left out.
+    assert_eq!((&text[..], code), ("", Some(0)), "{printed}");
+    // The loopback has each packet twice, sent and received: one of them is left out.
     assert_eq!(json(&written).0["packets"]["duplicate_packets"], 0);
 }
 
 #[test]
-fn packets_of_the_window_show_what_a_host_alone_does_not() {
+fn packets_of_the_window_show_causes_that_the_host_does_not() {
     let Some(_alone) = need(NGINX) else { return };
     let host = Host::new();
     let load = small_writes(&host, "off");
-    assert!(needs_packets(&watch(&host, "1s", &[])) > 5, "a host alone does not decide these");
+    assert!(needs_packets(&watch(&host, "1s", &[])) > 5, "these need packets");
     let report = watch(&host, "3s", &["--capture"]);
     let finding = report.only("delayed-ack-nagle");
     assert_eq!(finding.local(), "127.0.0.1:80");
@@ -173,7 +173,7 @@ fn packets_of_the_window_show_what_a_host_alone_does_not() {
     assert!(report.0["packets"]["packets"].as_u64() > Some(100), "{:#}", report.0["packets"]);
     let of_lo = watch(&host, "3s", &["--capture", "--interface", "lo", "--port", "80"]);
     of_lo.only("delayed-ack-nagle");
-    // The focus keeps packets of other ports out.
+    // Packets of other ports are not in focus.
     let other = watch(&host, "2s", &["--capture", "--port", "81"]);
     other.is_healthy("another port");
     assert_eq!(other.0["packets"]["packets"], 0);
@@ -181,37 +181,40 @@ fn packets_of_the_window_show_what_a_host_alone_does_not() {
 
     let _load = small_writes(&host, "on");
     let report = watch(&host, "3s", &["--capture"]);
-    report.is_healthy("answers that are sent at once");
+    report.is_healthy("responses without delay");
     assert!(report.0["packets"]["segments"].as_u64() > Some(1000), "{:#}", report.0["packets"]);
     assert_eq!(report.0["packets"]["duplicate_packets"], 0);
 }
 
 #[test]
-fn what_both_see_is_named_once() {
+fn a_cause_seen_in_sockets_and_packets_is_named_once() {
     let Some(_alone) = need(&["ip", "ss", "python3", "nginx", "wrk", "iptables"]) else { return };
     let host = Host::new();
     let reader = host.python(SILENT_READER);
     host.wait_for_listener(7000);
     let writer = host.python(WRITER);
-    // Probes of a closed window come later and later: those of the window are few.
+    // Window probes back off: there are few in the window.
     pause(500);
     let report = watch(&host, "5s", &["--capture"]);
     let finding = report.only("receiver-stalled");
     assert_eq!(finding.0["subject"]["processes"][0]["pid"], reader.id());
     drop((reader, writer));
 
-    // Clients that repeat their SYN, or a request that a full queue dropped, are its effect.
+    // Retransmitted SYNs, and requests that the full queue dropped, are its consequences.
     let _server = plain_nginx(&host, "80 backlog=10");
     let _load = host.start("wrk -c 1000 -t 2 -d 12 http://127.0.0.1/");
     pause(100);
     let report = watch(&host, "5s", &["--capture"]);
     let queue = report.only("accept-queue-overflow");
-    let effects = queue.0["also_causes"].to_string();
-    assert!(effects.contains("syn-retransmitted") || effects.contains("packet-loss"), "{effects}");
+    let also_causes = queue.0["also_causes"].to_string();
+    assert!(
+        also_causes.contains("syn-retransmitted") || also_causes.contains("packet-loss"),
+        "{also_causes}"
+    );
 }
 
 #[test]
-fn lost_syns_are_named_once_from_sockets_and_packets() {
+fn lost_syns_in_sockets_and_packets_are_named_once() {
     let Some(_alone) = need(&["ip", "ss", "python3", "iptables"]) else { return };
     let (here, there) = Host::wired();
     there.run("iptables -A INPUT -p tcp --dport 7000 --syn -j DROP");
@@ -226,7 +229,7 @@ fn lost_syns_are_named_once_from_sockets_and_packets() {
 }
 
 #[test]
-fn without_the_right_to_capture_all_else_goes_on() {
+fn without_the_right_to_capture_everything_else_is_observed() {
     let Some(_alone) = need(&["ip", "setpriv"]) else { return };
     let host = Host::new();
     let mut command = Command::new("setpriv");
@@ -235,38 +238,37 @@ fn without_the_right_to_capture_all_else_goes_on() {
     command.args(["--netns", &host.name, "--capture", "--for", "500ms"]);
     let as_json =
         report(&output(Command::new(command.get_program()).args(command.get_args()).arg("--json")));
-    let gaps = gaps(&as_json);
-    assert_eq!(gaps.len(), 1, "{:#}", as_json.0["missing_evidence"]);
-    assert_eq!(gaps[0]["why"], "capturing needs CAP_NET_RAW");
-    assert_eq!(gaps[0]["how_to_observe"], "run as root");
+    let missing = missing_packets(&as_json);
+    assert_eq!(missing.len(), 1, "{:#}", as_json.0["missing_evidence"]);
+    assert_eq!(missing[0]["why"], "capturing needs CAP_NET_RAW");
+    assert_eq!(missing[0]["how_to_observe"], "run as root");
     assert!(as_json.0["packets"].is_null());
     as_json.is_healthy("an idle host");
     let text = output(&mut command);
     assert_eq!(text.status.code(), Some(0));
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let words = words.join(" ");
-    assert!(words.contains("capturing needs CAP_NET_RAW"), "{text}");
-    assert!(words.contains("To see it: run as root"), "{text}");
+    let unwrapped = text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(unwrapped.contains("capturing needs CAP_NET_RAW"), "{text}");
+    assert!(unwrapped.contains("To observe it: run as root"), "{text}");
 }
 
 #[test]
-fn evidence_that_is_saved_has_the_packets() {
+fn saved_evidence_has_the_packets() {
     let Some(_alone) = need(NGINX) else { return };
     let host = Host::new();
     let _load = small_writes(&host, "off");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("evidence").display().to_string();
-    let words = ["record", "--netns", &host.name, "--capture", "--for", "2s", "-o", &path];
-    host::run(netwhy().args(words));
+    let arguments = ["record", "--netns", &host.name, "--capture", "--for", "2s", "-o", &path];
+    host::run(netwhy().args(arguments));
     report(&output(netwhy().args(["diagnose", "--json", &path]))).only("delayed-ack-nagle");
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn options_that_exclude_each_other_are_refused() {
     let Some(_alone) = need(&["ip"]) else { return };
     let host = Host::new();
-    for (words, says) in [
+    for (arguments, expected) in [
         (&["capture", "-i", "lo"][..], "--write"),
         (&["capture", "-i", "lo", "-w", "x", "--json"], "needs --analyse"),
         (&["capture", "-i", "lo", "-w", "x", "--fail-on", "info"], "needs --analyse"),
@@ -278,10 +280,11 @@ fn what_cannot_be_is_said() {
         (&["--capture", "--pid", "1"], "--port or --peer"),
         (&["--interface", "lo"], "--capture"),
     ] {
-        let said = output(netwhy().args(words).args(["--for", "300ms", "--netns", &host.name]));
-        assert_eq!(said.status.code(), Some(2), "{words:?}");
-        let said = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert!(said.contains(says), "{words:?}: {said}");
+        let printed =
+            output(netwhy().args(arguments).args(["--for", "300ms", "--netns", &host.name]));
+        assert_eq!(printed.status.code(), Some(2), "{arguments:?}");
+        let printed = String::from_utf8_lossy(&printed.stderr).into_owned();
+        assert!(printed.contains(expected), "{arguments:?}: {printed}");
     }
     let output = output(netwhy().args([
         "capture",
@@ -295,7 +298,7 @@ fn what_cannot_be_is_said() {
         "--output",
         "/no/such/folder/x",
     ]));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("cannot write the report to /no/such/folder/x"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(printed.contains("cannot write the report to /no/such/folder/x"), "{printed}");
     assert_eq!(output.status.code(), Some(3));
 }

@@ -1,6 +1,6 @@
-//! `netwhy capture` on the real kernel, in network namespaces of its own, held against tcpdump.
+//! `netwhy capture` on the real kernel, in its own network namespaces, compared with tcpdump.
 //!
-//! They need root and Debian's packages (`tools/setup test`); without, each prints why it skips.
+//! The tests need root and Debian's packages (`tools/setup test`); a test without prints why it is skipped.
 
 #![allow(clippy::expect_used)]
 
@@ -20,7 +20,7 @@ use host::{Host, need, output, pause, run, wait_until};
 use tools::{Running, VLAN_SENDER, datagrams, netwhy, read, refused, tcpdump, tshark};
 
 #[test]
-fn packets_are_those_that_tcpdump_has() {
+fn packets_are_those_of_tcpdump() {
     let Some(_alone) = need(&["ip", "tcpdump", "tshark", "capinfos"]) else { return };
     let (a, b) = Host::wired();
     let folder = tempfile::tempdir().expect("a folder");
@@ -32,16 +32,16 @@ fn packets_are_those_that_tcpdump_has() {
     datagrams(&b, "198.18.0.1:7000", 300, 40);
     datagrams(&b, "198.18.0.1:7001", 50, 40);
     datagrams(&a, "198.18.0.2:7000", 100, 40);
-    let said = capture.stop();
+    let printed = capture.stop();
     other.stop();
 
     let (mine, file) = read(&ours);
     let (theirs, _) = read(&theirs);
-    assert!(mine.len() > 200, "{} packets: {said}", mine.len());
-    assert_eq!(mine.len(), theirs.len(), "{said}");
+    assert!(mine.len() > 200, "{} packets: {printed}", mine.len());
+    assert_eq!(mine.len(), theirs.len(), "{printed}");
     for (mine, theirs) in mine.iter().zip(&theirs) {
         assert_eq!((mine.length, &mine.bytes), (theirs.length, &theirs.bytes));
-        // The kernel stamps a packet once for all who listen, or for each when it comes in.
+        // The kernel timestamps a packet once for all listeners, or for each of them.
         let apart = (mine.time_ns - theirs.time_ns).abs();
         assert!(apart < 1_000_000, "{apart} ns apart");
     }
@@ -49,11 +49,11 @@ fn packets_are_those_that_tcpdump_has() {
     assert_eq!((file[0].received, file[0].dropped), (Some(mine.len() as u64), Some(0)));
     assert_eq!((&file[0].name, &file[0].filter[..]), (&device, filter));
     assert!(
-        said.contains(&format!("{} packets", mine.len())) && said.contains("0 dropped"),
-        "{said}"
+        printed.contains(&format!("{} packets", mine.len())) && printed.contains("0 dropped"),
+        "{printed}"
     );
 
-    // Others read it the same: no packet is odd, and both directions are there.
+    // Other programs read the file: no packet is malformed, and both directions are there.
     let counted = run(Command::new("capinfos").args(["-rMcT"]).arg(&ours));
     assert!(counted.trim().ends_with(&format!("\t{}", mine.len())), "{counted}");
     let directions = tshark(&ours, &["-T", "fields", "-e", "frame.packet_flags_direction"]);
@@ -64,7 +64,7 @@ fn packets_are_those_that_tcpdump_has() {
 }
 
 #[test]
-fn files_rotate_and_the_oldest_is_written_anew() {
+fn files_rotate_and_the_oldest_is_overwritten() {
     let Some(_alone) = need(&["ip"]) else { return };
     let host = Host::new();
     let folder = tempfile::tempdir().expect("a folder");
@@ -72,7 +72,7 @@ fn files_rotate_and_the_oldest_is_written_anew() {
     let limits = ["-i", "lo", "--file-size", "8K", "--files", "3"];
     let capture = Running::start(&host, &limits, Some(&base), "udp");
     datagrams(&host, "127.0.0.1:7000", 200, 0);
-    let said = capture.stop();
+    let printed = capture.stop();
     let mut counts = Vec::new();
     let mut times = Vec::new();
     for number in 1..=3 {
@@ -83,13 +83,13 @@ fn files_rotate_and_the_oldest_is_written_anew() {
         times.push(packets.last().expect("a packet").time_ns);
         counts.push(packets.len());
     }
-    // 42 packets a file: the fifth file, in the place of the second, has the last 32.
-    assert_eq!(counts, [42, 32, 42], "{said}");
+    // 42 packets fit into a file: the fifth file, which replaced the second, has the last 32.
+    assert_eq!(counts, [42, 32, 42], "{printed}");
     assert!(times[2] < times[0] && times[0] < times[1], "{times:?}");
-    assert!(said.contains("200 packets") && said.contains("there are 3 files"), "{said}");
+    assert!(printed.contains("200 packets") && printed.contains("3 files kept"), "{printed}");
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
 
-    // By time, without a limit of their number.
+    // By time, with any number of files.
     let base = folder.path().join("time.pcapng");
     let capture = Running::start(
         &host,
@@ -101,36 +101,36 @@ fn files_rotate_and_the_oldest_is_written_anew() {
         datagrams(&host, "127.0.0.1:7000", 5, 0);
         pause(1100);
     }
-    let said = capture.stop();
+    let printed = capture.stop();
     let each = (1..=3).map(|number| read(&folder.path().join(format!("time-0000{number}.pcapng"))));
     let each: Vec<usize> = each.map(|(packets, _)| packets.len()).collect();
-    assert_eq!(each, [5, 5, 5], "{said}");
+    assert_eq!(each, [5, 5, 5], "{printed}");
 }
 
 #[test]
-fn what_the_kernel_dropped_is_in_the_file() {
+fn drops_of_the_kernel_are_in_the_file() {
     let Some(_alone) = need(&["ip"]) else { return };
     let host = Host::new();
-    // Nobody reads: the pipe fills, then the ring.
+    // Nobody reads the pipe: it fills up, then the ring.
     let capture = Running::start(&host, &["-i", "lo", "--buffer", "512K"], None, "udp port 7000");
     datagrams(&host, "127.0.0.1:7000", 8000, 0);
-    let (bytes, said) = capture.stop_and_read();
+    let (bytes, printed) = capture.stop_and_read();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("drops.pcapng");
     fs::write(&path, bytes).expect("to write");
     let (packets, file) = read(&path);
     let (received, dropped) =
         (file[0].received.expect("a count"), file[0].dropped.expect("a count"));
-    // The loopback's own queue may lose some before anybody sees them.
-    assert!((2000..=8000).contains(&received), "{received} received: {said}");
-    // How many depends on the moment at which the pipe is full; each is counted once.
-    assert!(dropped > 0, "{said}");
-    assert_eq!(packets.len() as u64 + dropped, received, "{said}");
-    assert!(said.contains("--buffer"), "{said}");
+    // The queue of the loopback may drop some before they are captured.
+    assert!((2000..=8000).contains(&received), "{received} received: {printed}");
+    // How many are dropped depends on when the pipe is full; each packet is counted once.
+    assert!(dropped > 0, "{printed}");
+    assert_eq!(packets.len() as u64 + dropped, received, "{printed}");
+    assert!(printed.contains("--buffer"), "{printed}");
 }
 
 #[test]
-fn all_interfaces_and_several() {
+fn all_interfaces_and_several_interfaces() {
     let Some(_alone) = need(&["ip", "tshark"]) else { return };
     let (a, b) = Host::wired();
     let folder = tempfile::tempdir().expect("a folder");
@@ -142,7 +142,7 @@ fn all_interfaces_and_several() {
     capture.stop();
     let (packets, file) = read(&path);
     assert_eq!((packets.len(), &file[0].name[..]), (12, "any"));
-    // What the loopback has sent is not in the ring at all.
+    // Packets that the loopback sends are not in the ring, only those it receives.
     assert_eq!((file[0].received, file[0].dropped), (Some(12), Some(0)));
     let fields = ["-T", "fields", "-e", "sll.ifindex", "-e", "sll.pkttype", "-e", "udp.dstport"];
     let lines = tshark(&path, &fields);
@@ -160,7 +160,7 @@ fn all_interfaces_and_several() {
 }
 
 #[test]
-fn tags_that_the_kernel_took_out_are_put_back() {
+fn vlan_tags_that_the_kernel_removed_are_restored() {
     let Some(_alone) = need(&["ip", "python3", "tcpdump", "tshark"]) else { return };
     let (a, b) = Host::wired();
     let folder = tempfile::tempdir().expect("a folder");
@@ -174,8 +174,8 @@ fn tags_that_the_kernel_took_out_are_put_back() {
     let mut sender = a.command("python3 -c");
     run(sender.args([VLAN_SENDER, &a.device()]));
     pause(300);
-    let said = seven.stop();
-    assert!(said.contains("not in the kernel"), "{said}");
+    let printed = seven.stop();
+    assert!(printed.contains("not in the kernel"), "{printed}");
     for capture in [all, any, other] {
         capture.stop();
     }
@@ -200,7 +200,7 @@ fn tags_that_the_kernel_took_out_are_put_back() {
 }
 
 #[test]
-fn it_stops_when_told() {
+fn captures_end_by_count_time_reader_and_interface() {
     let Some(_alone) = need(&["ip"]) else { return };
     let host = Host::new();
     let folder = tempfile::tempdir().expect("a folder");
@@ -210,36 +210,36 @@ fn it_stops_when_told() {
     assert_eq!(capture.wait().0, Some(0));
     assert_eq!(read(&path).0.len(), 10);
 
-    let words = ["-i", "lo", "--for", "500ms", "--force"];
-    let capture = Running::start(&host, &words, Some(&path), "udp");
+    let arguments = ["-i", "lo", "--for", "500ms", "--force"];
+    let capture = Running::start(&host, &arguments, Some(&path), "udp");
     datagrams(&host, "127.0.0.1:7000", 5, 0);
     assert_eq!(capture.wait().0, Some(0));
     assert_eq!(read(&path).0.len(), 5);
 
-    // A reader that goes away has seen enough.
+    // A reader that closes the pipe has read enough.
     let mut capture = Running::start(&host, &["-i", "lo"], None, "");
     let mut some = [0; 100];
     capture.output().read_exact(&mut some).expect("the beginning of a capture");
     capture.close_output();
     datagrams(&host, "127.0.0.1:7000", 5, 0);
-    let (code, said) = capture.wait();
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = capture.wait();
+    assert_eq!(code, Some(0), "{printed}");
 
-    // An interface that is removed; what came before is whole.
+    // An interface is removed; the file with the packets before is complete.
     let (a, b) = Host::wired();
     let device = a.device();
     let capture = Running::start(&a, &["-i", &device, "--force"], Some(&path), "udp port 7000");
     datagrams(&b, "198.18.0.1:7000", 5, 0);
     pause(200);
     a.run(&format!("ip link del {device}"));
-    let (code, said) = capture.wait();
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains(&format!("{device} was removed")), "{said}");
+    let (code, printed) = capture.wait();
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains(&format!("{device} was removed")), "{printed}");
     assert_eq!(read(&path).0.len(), 5);
 }
 
 #[test]
-fn root_is_given_up() {
+fn root_is_dropped() {
     let Some(_alone) = need(&["ip"]) else { return };
     let host = Host::new();
     let folder = tempfile::tempdir().expect("a folder");
@@ -260,34 +260,34 @@ fn root_is_given_up() {
     let expected = [&four("54321"), &four("54322"), "54322", none, none, "1"];
     assert_eq!(lines(&capture), expected.map(str::to_string));
     datagrams(&host, "127.0.0.1:7000", 5, 0);
-    let said = capture.stop();
-    assert!(said.contains("as ann (54321) and no longer root"), "{said}");
+    let printed = capture.stop();
+    assert!(printed.contains("as ann (54321), no longer root"), "{printed}");
     let meta = fs::metadata(&path).expect("a file");
     assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o777), (54321, 54322, 0o600));
-    assert_eq!(read(&path).0.len(), 5, "counts and packets are there without rights");
+    assert_eq!(read(&path).0.len(), 5, "counters and packets can be read without root");
 
     let path = folder.path().join("2.pcapng");
     let capture = Running::start(&host, &["-i", "lo", "--keep-root"], Some(&path), "");
     assert_eq!(lines(&capture)[0], four("0"));
     assert!(!capture.stop().contains("no longer root"));
 
-    // Nobody may make files in this folder: any number is refused, some are made before.
+    // The user nobody cannot create files in this folder: an unlimited number is refused.
     let path = folder.path().join("3.pcapng");
-    let (code, said) =
+    let (code, printed) =
         refused(&host, &["-i", "lo", "--file-size", "4K", "-w", &path.display().to_string()]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("nobody") && said.contains("--keep-root"), "{said}");
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains("nobody") && printed.contains("--keep-root"), "{printed}");
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_captures_are_refused() {
     let Some(_alone) = need(&["ip", "setpriv", "unshare"]) else { return };
     let host = Host::new();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.pcapng").display().to_string();
     fs::write(folder.path().join("there"), "").expect("to write");
     let there = folder.path().join("there").display().to_string();
-    for (words, code, says) in [
+    for (arguments, code, expected) in [
         (&["-i", "eth7", "-w", &path][..], 2, "there are: lo, and any"),
         (&["-i", "lo/../x", "-w", &path], 2, "no such interface"),
         (&["-i", "an-interface-with-a-long-name", "-w", &path], 2, "no interface has such a name"),
@@ -307,50 +307,50 @@ fn what_cannot_be_is_said() {
             "cannot write /dev/full: no space left",
         ),
     ] {
-        let (found, said) = refused(&host, words);
-        assert_eq!(found, Some(code), "{words:?}: {said}");
-        assert!(said.contains(says), "{words:?}: {said}");
+        let (found, printed) = refused(&host, arguments);
+        assert_eq!(found, Some(code), "{arguments:?}: {printed}");
+        assert!(printed.contains(expected), "{arguments:?}: {printed}");
     }
-    assert!(!folder.path().join("x.pcapng").exists(), "nothing is left behind");
+    assert!(!folder.path().join("x.pcapng").exists(), "no file is left behind");
 
     let copy =
         std::path::Path::new("/tmp").join(format!("netwhy-test-capture-{}", std::process::id()));
     fs::copy(netwhy().get_program(), &copy).expect("a copy");
     let mut nobody = Command::new("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
-    let said = output(nobody.args(["capture", "-i", "lo", "-w", "/tmp/x.pcapng"]));
+    let printed = output(nobody.args(["capture", "-i", "lo", "-w", "/tmp/x.pcapng"]));
     fs::remove_file(&copy).expect("to remove the copy");
-    assert_eq!(said.status.code(), Some(3));
-    let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("CAP_NET_RAW") && said.contains("sudo"), "{said}");
+    assert_eq!(printed.status.code(), Some(3));
+    let printed = String::from_utf8_lossy(&printed.stderr).into_owned();
+    assert!(printed.contains("CAP_NET_RAW") && printed.contains("sudo"), "{printed}");
 }
 
 #[test]
-fn a_full_disk_leaves_a_whole_file() {
+fn a_full_disk_leaves_a_complete_file() {
     let Some(_alone) = need(&["ip", "unshare", "mount"]) else { return };
     let host = Host::new();
     let folder = tempfile::tempdir().expect("a folder");
     let (small, kept) = (folder.path().join("small"), folder.path().join("kept.pcapng"));
     fs::create_dir(&small).expect("a folder");
-    // The mount is seen by this shell alone, and gone with it.
+    // The mount is visible to this shell only, and ends with it.
     let line = "mount -t tmpfs -o size=64k none \"$1\" && { \"$2\" capture -i lo -w \"$1/x\"; \
                 code=$?; cp \"$1/x\" \"$3\"; exit $code; }";
     let mut shell = host.command("unshare -m sh -c");
     shell.args([line, "sh"]).arg(&small).arg(netwhy().get_program()).arg(&kept);
     let mut child = shell.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a shell");
-    let mut said = String::new();
-    let mut stderr = child.stderr.take().expect("its words");
+    let mut printed = String::new();
+    let mut stderr = child.stderr.take().expect("standard error");
     let mut first = [0; 12];
-    stderr.read_exact(&mut first).expect("its words");
+    stderr.read_exact(&mut first).expect("standard error");
     assert_eq!(&first, b"capturing on");
     wait_until("it does not end", || {
         datagrams(&host, "127.0.0.1:7000", 20, 0);
         pause(100);
         child.try_wait().expect("a process").is_some()
     });
-    stderr.read_to_string(&mut said).expect("its words");
-    assert_eq!(child.wait().expect("a process").code(), Some(3), "{said}");
-    assert!(said.contains("no space left on device"), "{said}");
+    stderr.read_to_string(&mut printed).expect("standard error");
+    assert_eq!(child.wait().expect("a process").code(), Some(3), "{printed}");
+    assert!(printed.contains("no space left on device"), "{printed}");
     let (packets, _) = read(&kept);
     assert!(packets.len() > 20, "{} packets", packets.len());
 }

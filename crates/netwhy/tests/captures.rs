@@ -1,5 +1,5 @@
-//! Real captures: those with a label are named as the label says, odd and damaged ones harm nobody.
-//! They are not part of the project; without them these tests say so and pass.
+//! Real captures: those with a label have the causes of the label, odd and damaged ones do no harm.
+//! They are not part of the project; without them these tests print that they are skipped.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Labels that the packets contradict, and why.
-const DISPUTED: &[(&str, &str)] = &[(
+const DISPUTED_LABELS: &[(&str, &str)] = &[(
     "arkime-loss-burst.pcap",
-    "all that looks sent again has the identification of the first: the same packets, captured four \
-     times within 50 ms",
+    "all apparent retransmissions have the IP identification of the original: duplicate packets of the \
+     capture, four times within 50 ms",
 )];
-/// Longest that one capture may take, in a build without optimisation.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Longest time for one capture, in a build without optimisation.
+const MAX_TIME: Duration = Duration::from_secs(60);
 
 fn folder(name: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let folder = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from).join(name);
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let folder = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from).join(name);
     if !folder.is_dir() {
         eprintln!("skipped: there are no {name} captures (NETWHY_CAPTURES names their folder)");
         return None;
@@ -28,10 +28,10 @@ fn folder(name: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// Exit code, and standard output and error.
-fn netwhy(words: &[&str], file: &Path) -> (Option<i32>, String, String) {
+/// Runs netwhy on a file: exit code, standard output and standard error.
+fn netwhy(arguments: &[&str], file: &Path) -> (Option<i32>, String, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_netwhy"))
-        .args(words)
+        .args(arguments)
         .arg(file)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -47,9 +47,9 @@ fn netwhy(words: &[&str], file: &Path) -> (Option<i32>, String, String) {
         (out, err)
     });
     while child.try_wait().expect("its state").is_none() {
-        if began.elapsed() > LONGEST {
+        if began.elapsed() > MAX_TIME {
             child.kill().expect("to end it");
-            panic!("{} takes longer than {LONGEST:?}", file.display());
+            panic!("{} takes longer than {MAX_TIME:?}", file.display());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -59,7 +59,7 @@ fn netwhy(words: &[&str], file: &Path) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn labelled_captures_are_named_as_their_labels_say() {
+fn labelled_captures_have_the_causes_of_their_labels() {
     let Some(folder) = folder("labelled") else { return };
     let labels = std::fs::read_to_string(folder.join("labels.tsv")).expect("labels");
     let list = |text: &str| -> BTreeSet<String> {
@@ -75,13 +75,13 @@ fn labelled_captures_are_named_as_their_labels_say() {
         assert_eq!(code, Some(0), "{file}: {err}");
         let report: Value = serde_json::from_str(&out).expect("JSON");
         let (_, shared, _) = netwhy(&["pcap", "--json", "--threads", "3"], &folder.join(file));
-        assert_eq!(shared, out, "{file}: several CPUs tell what one tells");
+        assert_eq!(shared, out, "{file}: several threads give the report of one");
         let findings = report["findings"].as_array().expect("findings");
         let named: BTreeSet<String> =
             findings.iter().filter_map(|f| f["cause"].as_str().map(str::to_string)).collect();
         seen += 1;
         if named.intersection(&never).next().is_some() || !expect.is_subset(&named) {
-            if let Some((_, why)) = DISPUTED.iter().find(|(disputed, _)| *disputed == file) {
+            if let Some((_, why)) = DISPUTED_LABELS.iter().find(|(disputed, _)| *disputed == file) {
                 println!("{file}: {named:?}, its label says {expect:?}; disputed: {why}");
                 continue;
             }
@@ -92,7 +92,7 @@ fn labelled_captures_are_named_as_their_labels_say() {
     assert!(wrong.is_empty(), "{} of {seen}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A packet: when it passed, nanoseconds, its length, and what was captured of it.
+/// A packet: its time in nanoseconds, its length, and its captured bytes.
 type Packet = (u64, u32, Vec<u8>);
 
 /// The packets of a capture, and their link type.
@@ -110,7 +110,7 @@ fn packets(path: &Path) -> (u16, Vec<Packet>) {
     (link, all)
 }
 
-/// A capture of these packets, with nanoseconds.
+/// Writes a pcap file with nanoseconds.
 fn write(path: &Path, link: u16, packets: &[Packet]) {
     let mut out = Vec::new();
     for number in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 1 << 18, u32::from(link)] {
@@ -134,9 +134,9 @@ fn named(path: &Path) -> BTreeSet<String> {
     findings.iter().filter_map(|f| f["cause"].as_str().map(str::to_string)).collect()
 }
 
-/// Causes that a capture can feign. Not: those that follow from how much was sent in a round trip, of
-/// which a flight in another order tells a little less or more.
-const FEIGNED: [&str; 8] = [
+/// Causes that an artefact of the capture can look like. Not those that depend on how much is sent in a
+/// round trip, which reordered packets change slightly.
+const CAPTURE_ARTEFACTS: [&str; 8] = [
     "corruption",
     "packet-loss",
     "rate-policed",
@@ -147,10 +147,10 @@ const FEIGNED: [&str; 8] = [
     "window-scaling-off",
 ];
 
-/// What other captures of the same packets would have: less of each, each twice, some behind what came
-/// after them. None of that is a cause.
+/// Other captures of the same packets: truncated packets, duplicate packets, packets in another order.
+/// None of that is a cause.
 #[test]
-fn no_name_comes_from_the_way_of_capturing() {
+fn artefacts_of_the_capture_are_no_causes() {
     let Some(folder) = folder("labelled") else { return };
     let written = tempfile::tempdir().expect("a folder");
     let mut wrong = Vec::new();
@@ -168,22 +168,22 @@ fn no_name_comes_from_the_way_of_capturing() {
         let twice = all
             .iter()
             .flat_map(|packet| [packet.clone(), (packet.0 + 2_000, packet.1, packet.2.clone())]);
-        // Two CPUs write one file, up to 20 µs late; each packet keeps its time. What a coarse clock
-        // gives one time keeps its order, which is all that is known of it.
+        // Two CPUs write one file, up to 20 µs late; each packet keeps its time. Packets with the same time
+        // keep their order, which is all that is known of them.
         let mut places: Vec<usize> = (0..all.len()).collect();
         places.sort_by_key(|place| {
             all[*place].0 + (all[*place].0 / 1_000).wrapping_mul(7919) % 20_000
         });
         let shuffled = places.iter().map(|place| all[*place].clone());
         for (what, packets) in [
-            ("68 bytes of each", short.collect::<Vec<_>>()),
-            ("each twice", twice.collect()),
+            ("68 bytes of each packet", short.collect::<Vec<_>>()),
+            ("each packet twice", twice.collect()),
             ("in the order of two CPUs", shuffled.collect()),
         ] {
             let copy = written.path().join("copy.pcap");
             write(&copy, link, &packets);
             let mut more: Vec<String> = named(&copy).difference(&before).cloned().collect();
-            more.retain(|name| FEIGNED.contains(&name.as_str()));
+            more.retain(|name| CAPTURE_ARTEFACTS.contains(&name.as_str()));
             if !more.is_empty() {
                 wrong.push(format!("{}, {what}: {more:?}", path.display()));
             }
@@ -194,10 +194,10 @@ fn no_name_comes_from_the_way_of_capturing() {
     assert!(wrong.is_empty(), "{} of {seen}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The traces of Flach et al.: the truth is in their names, and each has five answers of 2 MB. Their
-/// own detector finds 66 of 120, and none of 100 falsely.
+/// The traces of Flach et al.: their names have the truth, and each has five responses of 2 MB. Their
+/// detector finds 66 of 120, and has no false positive in 100.
 #[test]
-fn policers_are_told_from_shapers_and_losses() {
+fn policers_are_distinguished_from_shapers_and_losses() {
     let Some(folder) = folder("policing") else { return };
     let (mut found, mut all, mut rates, mut off) = (0, 0, 0, 0.0_f64);
     let mut wrong = Vec::new();
@@ -215,7 +215,7 @@ fn policers_are_told_from_shapers_and_losses() {
         let policed: Vec<&Value> = streams
             .iter()
             .flat_map(|stream| ["from_client", "from_server"].map(|end| &stream[end]["policed"]))
-            .flat_map(|policed| policed.as_array().expect("turns"))
+            .flat_map(|policed| policed.as_array().expect("exchanges"))
             .collect();
         assert_eq!(named, !policed.is_empty(), "{name}");
         let truth = name.split("-PCIR").nth(1).and_then(|rest| rest.split('-').next());
@@ -227,20 +227,20 @@ fn policers_are_told_from_shapers_and_losses() {
         };
         all += 5;
         found += policed.len().min(5);
-        for rate in policed.iter().filter_map(|turn| turn["rate_bps"].as_f64()) {
+        for rate in policed.iter().filter_map(|exchange| exchange["rate_bps"].as_f64()) {
             rates += 1;
             off = off.max((rate / truth - 1.0).abs());
         }
     }
     println!("{found} of {all} found, {rates} with a rate, at most {:.1} % off", 100.0 * off);
     assert!(all > 0, "no traces");
-    assert!(wrong.is_empty(), "falsely: {wrong:?}");
+    assert!(wrong.is_empty(), "false positives: {wrong:?}");
     assert!(found * 120 >= 90 * all, "{found} of {all}");
     assert!(off < 0.05, "a rate is {:.1} % off", 100.0 * off);
 }
 
 #[test]
-fn odd_and_damaged_captures_harm_nobody() {
+fn odd_and_damaged_captures_do_no_harm() {
     let Some(folder) = folder("robustness") else { return };
     let mut folders = vec![folder];
     let mut seen = 0;

@@ -1,5 +1,5 @@
-//! Replays what the fuzzers found (`fuzz/fixtures`) through the same targets, with the stable compiler:
-//! nothing panics, and what must hold of any bytes holds of these.
+//! Replays the inputs that the fuzzers found (`fuzz/fixtures`) through the same targets, with the stable
+//! compiler: nothing panics, and the invariants of each target hold.
 
 #![allow(unreachable_pub)] // the table is a library of its own for the fuzzers
 
@@ -21,7 +21,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_the_fuzzers_found_is_read() {
+fn inputs_that_the_fuzzers_found_do_no_harm() {
     let mut replayed = 0;
     for target in fuzz::TARGETS {
         fuzz::run(target.name, b"");

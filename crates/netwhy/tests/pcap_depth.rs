@@ -242,7 +242,7 @@ fn a_growing_file_is_followed_until_its_writer_ends() {
     }
     std::thread::sleep(Duration::from_millis(1500));
     drop(writer);
-    let output = child.wait_with_output().expect("its end");
+    let output = child.wait_with_output().expect("to wait");
     assert!(began.elapsed() < Duration::from_secs(20), "it ends with its writer");
     let printed = text(&output.stdout);
     assert!(output.status.success(), "{printed}");

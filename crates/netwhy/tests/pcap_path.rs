@@ -90,7 +90,11 @@ fn losses_are_attributed_to_the_part_of_the_path() {
         );
         assert_eq!(direction["lost_before"]["segments"], 2, "{direction}");
         assert_eq!(direction["lost_after"]["segments"], 1, "{direction}");
-        assert_eq!((&direction["duplicated"], &direction["spurious"]), (&0.into(), &0.into()), "{direction}");
+        assert_eq!(
+            (&direction["duplicated"], &direction["spurious"]),
+            (&0.into(), &0.into()),
+            "{direction}"
+        );
         assert_eq!(direction["not_captured_arriving"], 0);
         assert_eq!(report["path"]["to_server"]["lost_between"]["segments"], 0);
         // With offload segment 15 is in the second packet of data, the sixth of the capture (after SYN,

@@ -1,4 +1,4 @@
-//! What the tests of `netwhy capture` run and read: netwhy itself, tcpdump, tshark, traffic.
+//! Tools for the tests of `netwhy capture`: netwhy itself, tcpdump, tshark, traffic.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::UdpSocket;
@@ -13,7 +13,7 @@ use wire::capture::Interface;
 
 use super::host::{Host, output, pause, run, signal, wait_until};
 
-/// Sends frames with and without a VLAN tag out of the interface that is its argument.
+/// Sends frames with and without a VLAN tag from the interface in its argument.
 pub(crate) const VLAN_SENDER: &str = r#"
 import socket, struct, sys
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
@@ -28,7 +28,7 @@ for before in [b"", tag(7), tag(0x2008), tag(7)]:
     s.send(all + before + b"\x08\0" + ip + udp)
 "#;
 
-/// A packet that was read.
+/// A packet of a capture file.
 pub(crate) struct Packet {
     pub(crate) time_ns: i128,
     pub(crate) interface: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Packet {
     pub(crate) length: u32,
 }
 
-/// All packets of a file, which must be whole, and its interfaces.
+/// The packets and interfaces of a file, which must be complete.
 pub(crate) fn read(path: &Path) -> (Vec<Packet>, Vec<Interface>) {
     let mut capture = Capture::open(path).unwrap_or_else(|error| panic!("{error}"));
     let mut packets = Vec::new();
@@ -54,9 +54,9 @@ pub(crate) fn read(path: &Path) -> (Vec<Packet>, Vec<Interface>) {
     (packets, capture.reader().interfaces().to_vec())
 }
 
-/// What tshark makes of a file.
-pub(crate) fn tshark(path: &Path, words: &[&str]) -> String {
-    run(Command::new("tshark").arg("-r").arg(path).args(words))
+/// Runs tshark on a file; what it prints.
+pub(crate) fn tshark(path: &Path, arguments: &[&str]) -> String {
+    run(Command::new("tshark").arg("-r").arg(path).args(arguments))
 }
 
 /// The binary under test.
@@ -65,14 +65,13 @@ pub(crate) fn netwhy() -> Command {
     Command::new(std::env::var("NETWHY_BIN").unwrap_or(built))
 }
 
-/// A capture that must not come about: its exit code and what it says.
-pub(crate) fn refused(host: &Host, words: &[&str]) -> (Option<i32>, String) {
-    let output = output(netwhy().args(["capture", "--netns", &host.name]).args(words));
+/// Runs a capture that must be refused; its exit code and what it prints.
+pub(crate) fn refused(host: &Host, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = output(netwhy().args(["capture", "--netns", &host.name]).args(arguments));
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Sends datagrams of 100 bytes, each longer than the one before by so many, to an address of a
-/// host, from a host.
+/// Sends datagrams from a host to an address: of 100 bytes, each `growth` bytes longer than the one before.
 pub(crate) fn datagrams(from: &Host, to: &str, count: usize, growth: usize) {
     let name = from.name.clone();
     let to = to.to_string();
@@ -80,7 +79,7 @@ pub(crate) fn datagrams(from: &Host, to: &str, count: usize, growth: usize) {
         sys::namespace::enter(&name).expect("a namespace");
         let any = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         for number in 0..count {
-            // Nobody listens: an ICMP answer makes the next call fail, and is of no interest.
+            // Nobody listens: the ICMP reply makes the next call fail, which does not matter.
             let bytes = vec![b'x'; 100 + number * growth % 1300];
             let _ = any.send_to(&bytes, &to).or_else(|_| any.send_to(&bytes, &to));
         }
@@ -89,7 +88,7 @@ pub(crate) fn datagrams(from: &Host, to: &str, count: usize, growth: usize) {
 }
 
 impl Host {
-    /// Two namespaces with a wire between them which carries: it takes a moment to come up.
+    /// Two namespaces with a veth pair between them that is up.
     pub(crate) fn wired() -> (Host, Host) {
         let (a, b) = Host::pair();
         for (from, to, address) in [(&a, &b, "198.18.0.2:6999"), (&b, &a, "198.18.0.1:6999")] {
@@ -100,18 +99,18 @@ impl Host {
                 socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
                 socket.recv(&mut [0; 100]).expect("a datagram");
             });
-            wait_until("the wire carries nothing", || {
+            wait_until("the veth pair does not come up", || {
                 datagrams(from, address, 1, 0);
                 receiver.is_finished()
             });
             receiver.join().expect("a datagram");
         }
-        // What is still on its way to a port that is closed again.
+        // Packets may still be on their way to a port that is closed now.
         pause(100);
         (a, b)
     }
 
-    /// The name of its only interface beside the loopback.
+    /// The name of its only interface except the loopback.
     pub(crate) fn device(&self) -> String {
         let names = self.run("ip -o link show type veth");
         let name = names.split(": ").nth(1).expect("an interface");
@@ -122,47 +121,53 @@ impl Host {
 /// A program that captures.
 pub(crate) struct Running {
     child: Child,
-    words: BufReader<ChildStderr>,
-    first: String,
+    stderr: BufReader<ChildStderr>,
+    /// What was read from standard error.
+    printed: String,
 }
 
 impl Running {
-    /// Starts netwhy in the namespace of a host; without a file it writes to a pipe. It captures
-    /// when this returns.
-    pub(crate) fn start(host: &Host, words: &[&str], file: Option<&Path>, filter: &str) -> Self {
-        Running::with(host, words, file, filter, &[])
+    /// Starts netwhy in the namespace of a host; without a file it writes to a pipe. When this returns, it
+    /// captures.
+    pub(crate) fn start(
+        host: &Host,
+        arguments: &[&str],
+        file: Option<&Path>,
+        filter: &str,
+    ) -> Self {
+        Running::with(host, arguments, file, filter, &[])
     }
 
-    /// The same with variables set.
+    /// The same with environment variables.
     pub(crate) fn with(
         host: &Host,
-        words: &[&str],
+        arguments: &[&str],
         file: Option<&Path>,
         filter: &str,
         variables: &[(&str, &str)],
     ) -> Self {
         let mut command = netwhy();
-        // Whoever runs the tests with sudo is not part of them.
+        // The tests may run with sudo.
         for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
             command.env_remove(name);
         }
         command.envs(variables.iter().copied());
-        command.args(["capture", "--netns", &host.name]).args(words);
+        command.args(["capture", "--netns", &host.name]).args(arguments);
         command.arg("-w").arg(file.unwrap_or(Path::new("-"))).args(filter.split_ascii_whitespace());
         Running::spawn(&mut command, "capturing on")
     }
 
-    /// Starts a command, and waits until it says that it is ready.
+    /// Starts a command, and waits until it prints that it is ready.
     pub(crate) fn spawn(command: &mut Command, ready: &str) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let mut words = BufReader::new(child.stderr.take().expect("its words"));
-        let mut first = String::new();
-        while !first.contains(ready) {
-            let more = words.read_line(&mut first).expect("its words");
-            assert!(more > 0, "{command:?}: {first}");
+        let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
+        let mut printed = String::new();
+        while !printed.contains(ready) {
+            let more = stderr.read_line(&mut printed).expect("standard error");
+            assert!(more > 0, "{command:?}: {printed}");
         }
-        Running { child, words, first }
+        Running { child, stderr, printed }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -170,52 +175,52 @@ impl Running {
     }
 
     pub(crate) fn output(&mut self) -> &mut ChildStdout {
-        self.child.stdout.as_mut().expect("its output")
+        self.child.stdout.as_mut().expect("standard output")
     }
 
     pub(crate) fn close_output(&mut self) {
         self.child.stdout = None;
     }
 
-    /// Ctrl-C; what it said.
+    /// Stops it with Ctrl-C; what it printed.
     pub(crate) fn stop(self) -> String {
         signal(self.id(), Signal::INT);
-        let (code, said) = self.wait();
-        assert_eq!(code, Some(0), "{said}");
-        said
+        let (code, printed) = self.wait();
+        assert_eq!(code, Some(0), "{printed}");
+        printed
     }
 
-    /// SIGTERM; what it wrote to its pipe and said.
+    /// Stops it with SIGTERM; what it wrote to the pipe, and what it printed.
     pub(crate) fn stop_and_read(mut self) -> (Vec<u8>, String) {
         signal(self.id(), Signal::TERM);
         let mut bytes = Vec::new();
-        self.output().read_to_end(&mut bytes).expect("its output");
-        let (code, said) = self.wait();
-        assert_eq!(code, Some(0), "{said}");
-        (bytes, said)
+        self.output().read_to_end(&mut bytes).expect("standard output");
+        let (code, printed) = self.wait();
+        assert_eq!(code, Some(0), "{printed}");
+        (bytes, printed)
     }
 
-    /// Waits for its end: exit code, and what it said.
+    /// Waits for its end: exit code, and what it printed.
     pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         wait_until("the capture does not end", || matches!(self.child.try_wait(), Ok(Some(_))));
-        let mut said = std::mem::take(&mut self.first);
-        self.words.read_to_string(&mut said).expect("its words");
-        (self.child.wait().expect("its end").code(), said)
+        let mut printed = std::mem::take(&mut self.printed);
+        self.stderr.read_to_string(&mut printed).expect("standard error");
+        (self.child.wait().expect("to wait").code(), printed)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Only a test that failed leaves it running.
+        // It runs still only if the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// tcpdump beside netwhy, which captures when this returns.
-pub(crate) fn tcpdump(host: &Host, device: &str, file: &Path, words: &[&str]) -> Running {
+/// Starts tcpdump, which captures when this returns.
+pub(crate) fn tcpdump(host: &Host, device: &str, file: &Path, arguments: &[&str]) -> Running {
     let mut command =
         host.command("tcpdump -Z root -U --time-stamp-precision=nano --immediate-mode");
-    command.args(["-i", device, "-w"]).arg(file).args(words);
+    command.args(["-i", device, "-w"]).arg(file).args(arguments);
     Running::spawn(&mut command, "listening on")
 }
