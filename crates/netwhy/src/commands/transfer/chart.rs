@@ -1,112 +1,82 @@
-//! What the sender had on its way over the time of one transfer, in the dots of braille.
-
-use std::time::Duration;
+//! Data in flight at the sender over the time of one transfer, as a plot.
 
 use model::{SendSample, TransferSender};
+use text::chart::{Axes, Canvas};
+use text::{Style, bytes, micros};
 
-/// Characters of the plot, without its labels; each has two dots side by side, four on each other.
-const COLUMNS: usize = 65;
+/// Rows of the plot.
 const ROWS: usize = 10;
-const DOTS: (usize, usize) = (COLUMNS * 2, ROWS * 4);
-/// Columns of the labels.
-const LABEL: usize = 9;
-/// The first of the characters of braille, which have a bit for each dot.
-const BRAILLE: u32 = 0x2800;
-/// The bits of the dots of a character, by column and row.
-const BITS: [[u32; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
-/// Fewest samples that are worth a plot.
-const LEAST: usize = 4;
-/// A limit that is more times the flight than this is no limit: it is left out.
-const FAR: u64 = 3;
+/// Fewest samples for which a plot is drawn.
+const MIN_SAMPLES: usize = 4;
+/// A window that is more times as large as the largest flight limits nothing: it is not drawn.
+const MAX_WINDOW_FACTOR: u64 = 3;
+/// Every so many columns of dots has one for the receive window.
+const RECEIVE_WINDOW_SPACING: usize = 4;
 
 fn flight(sample: &SendSample) -> u64 {
     u64::from(sample.unacked) * u64::from(sample.segment_bytes)
 }
 
-fn window(sample: &SendSample) -> u64 {
+fn congestion_window(sample: &SendSample) -> u64 {
     u64::from(sample.cwnd) * u64::from(sample.segment_bytes)
 }
 
-/// The lines of the plot of the transfer that took longest; none without samples.
+fn receive_window(sample: &SendSample) -> Option<u64> {
+    sample.snd_wnd_bytes.map(u64::from)
+}
+
+/// The lines of the plot of the slowest transfer; none without samples.
 pub(super) fn lines(sender: &TransferSender) -> Vec<String> {
     let samples = &sender.samples;
     let span = samples.last().map_or(0, |last| last.at_us);
-    let most = samples.iter().map(flight).max().unwrap_or(0);
-    if samples.len() < LEAST || span == 0 || most == 0 {
+    let max_flight = samples.iter().map(flight).max().unwrap_or(0);
+    if samples.len() < MIN_SAMPLES || span == 0 || max_flight == 0 {
         return Vec::new();
     }
-    let near = |bytes: u64| bytes <= most.saturating_mul(FAR);
-    let windows = samples.iter().map(window).filter(|bytes| near(*bytes));
-    let edges = samples.iter().filter_map(|sample| sample.snd_wnd_bytes.map(u64::from));
-    let edge = edges.clone().filter(|bytes| near(*bytes)).max();
-    let top = windows.chain(edge).chain([most]).max().unwrap_or(most).max(1);
-    let mut cells = vec![0; COLUMNS * ROWS];
-    let mut dot = |x: usize, y: usize| {
-        let place = (ROWS - 1 - y / 4) * COLUMNS + x / 2;
-        if let Some(cell) = cells.get_mut(place) {
-            *cell |= BITS[x % 2][3 - y % 4];
-        }
-    };
-    let height =
-        |bytes: u64| (u128::from(bytes.min(top)) * (DOTS.1 as u128 - 1) / u128::from(top)) as usize;
-    for x in 0..DOTS.0 {
-        let sample = at(samples, span, x);
+    let is_near = |bytes: &u64| *bytes <= max_flight.saturating_mul(MAX_WINDOW_FACTOR);
+    let congestion_windows = samples.iter().map(congestion_window).filter(is_near);
+    let max_receive_window = samples.iter().filter_map(receive_window).filter(is_near).max();
+    let top = congestion_windows.chain(max_receive_window).fold(max_flight, u64::max);
+    let mut canvas = Canvas::within(Style::DEFAULT_WIDTH, ROWS);
+    for x in 0..canvas.dots_wide() {
+        let Some(sample) = sample_at(samples, span, x, canvas.dots_wide()) else { continue };
         if flight(sample) > 0 {
-            (0..=height(flight(sample))).for_each(|y| dot(x, y));
+            (0..=canvas.y(flight(sample), top)).for_each(|y| canvas.dot(x, y));
         }
-        if near(window(sample)) {
-            dot(x, height(window(sample)));
+        if let Some(window) = Some(congestion_window(sample)).filter(is_near) {
+            canvas.dot(x, canvas.y(window, top));
         }
-        let edge = sample.snd_wnd_bytes.map(u64::from).filter(|bytes| near(*bytes));
-        if let Some(edge) = edge.filter(|_| x % 4 == 0) {
-            dot(x, height(edge));
+        if let Some(window) = receive_window(sample).filter(is_near)
+            && x.is_multiple_of(RECEIVE_WINDOW_SPACING)
+        {
+            canvas.dot(x, canvas.y(window, top));
         }
     }
-    let mut lines = Vec::new();
     let before = samples.first().and_then(|first| first.retransmits).unwrap_or(0);
     let after = samples.last().and_then(|last| last.retransmits).unwrap_or(0);
-    let words = match after.saturating_sub(before) {
+    let retransmitted = match after.saturating_sub(before) {
         0 => String::new(),
-        again => format!(", {} sent again", text::number(again.into())),
+        segments => format!(", {} retransmitted", text::count(segments.into(), "segment")),
     };
-    lines.push(format!(
-        "transfer {} of stream {}, the slowest at its sender{words}",
+    let mut lines = vec![format!(
+        "transfer {} of stream {}, the slowest at its sender{retransmitted}",
         sender.sampled + 1,
         sender.stream + 1
-    ));
-    for (row, cells) in cells.chunks(COLUMNS).enumerate() {
-        // The middle of the first row is the top, that of the last row 0.
-        let label = match row {
-            0 => text::bytes(top),
-            row if row == ROWS / 2 => text::bytes(top / 2),
-            row if row == ROWS - 1 => "0 B".to_string(),
-            _ => String::new(),
-        };
-        let shown: String = cells
-            .iter()
-            .map(|dots| match dots {
-                0 => ' ',
-                dots => char::from_u32(BRAILLE + dots).unwrap_or(' '),
-            })
-            .collect();
-        lines.push(format!("{label:>LABEL$} ┤{}", shown.trim_end()));
-    }
-    let time = |us: u64| text::duration(Duration::from_micros(us));
-    let (middle, last) = (time(span / 2), time(span));
-    let half = COLUMNS / 2;
-    let width = COLUMNS - last.chars().count();
-    let axis: String = format!("{:<half$}{middle:<half$}", "0 s").chars().take(width).collect();
-    lines.push(format!("{:>LABEL$}  {axis:<width$}{last}", ""));
-    let edge = if edge.is_some() { ", ⠂⠂ receive window" } else { "" };
-    lines.push(format!("{:>LABEL$}  ⣿ on its way, ⠒ congestion window{edge}", ""));
+    )];
+    lines.extend(canvas.lines(&Axes {
+        vertical: [bytes(top), bytes(top / 2), bytes(0)],
+        horizontal: ["0 s".to_string(), micros(span / 2), micros(span)],
+    }));
+    let receive_window = if max_receive_window.is_some() { ", ⠂⠂ receive window" } else { "" };
+    lines.push(format!("           ⣿ in flight, ⠒ congestion window{receive_window}"));
     lines
 }
 
-/// What was known at the time of this column of dots.
-fn at(samples: &[SendSample], span: u64, x: usize) -> &SendSample {
-    let until = u128::from(span) * (x as u128 + 1) / DOTS.0 as u128;
+/// The last sample before the end of the time of a column of dots.
+fn sample_at(samples: &[SendSample], span: u64, x: usize, columns: usize) -> Option<&SendSample> {
+    let until = u128::from(span) * (x as u128 + 1) / columns.max(1) as u128;
     let after = samples.partition_point(|sample| u128::from(sample.at_us) <= until);
-    &samples[after.saturating_sub(1).min(samples.len() - 1)]
+    samples.get(after.saturating_sub(1)).or(samples.last())
 }
 
 #[cfg(test)]
@@ -136,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_of_nothing() {
+    fn nothing_is_drawn_without_samples() {
         assert!(lines(&sender(Vec::new())).is_empty());
         let idle = SendSample { at_us: 5, ..SendSample::default() };
         assert!(lines(&sender(vec![idle; 9])).is_empty());
