@@ -13,20 +13,30 @@ use text::{Style, sanitize};
 
 use crate::options::{FailOn, ReportOptions, When};
 
-/// How to print to standard output or standard error.
+/// The style of a report that is printed to standard output or standard error, or written to a file.
 pub(crate) fn style(options: &ReportOptions, to_stderr: bool) -> Style {
-    let terminal = options.output.is_none()
-        && if to_stderr {
-            std::io::stderr().is_terminal()
-        } else {
-            std::io::stdout().is_terminal()
-        };
-    let colour = match options.color {
-        When::Always => true,
-        When::Never => false,
-        When::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+    let style = match &options.output {
+        Some(_) => Style::default(),
+        None if to_stderr => terminal_style(&std::io::stderr()),
+        None => terminal_style(&std::io::stdout()),
     };
-    Style { colour, ..Style::default() }
+    match options.color {
+        When::Always => Style { colour: true, ..style },
+        When::Never => Style { colour: false, ..style },
+        When::Auto => style,
+    }
+}
+
+/// The style of a stream: colours (unless `NO_COLOR` is set) and the width of the terminal, if it is one.
+pub(crate) fn terminal_style(stream: &(impl std::io::IsTerminal + std::os::fd::AsFd)) -> Style {
+    if !stream.is_terminal() {
+        return Style::default();
+    }
+    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    // A terminal that does not know its size reports 0 columns.
+    let width = rustix::termios::tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
+    let width = if width == 0 { Style::DEFAULT_WIDTH } else { width };
+    Style { colour, width }.within_bounds()
 }
 
 /// Prints to a file, standard error or standard output.

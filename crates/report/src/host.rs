@@ -86,15 +86,15 @@ fn focus(focus: &Focus) -> String {
 }
 
 /// Whether too much evidence is missing to say that all is well.
-fn half_blind(report: &Report) -> bool {
-    // What only packets show is for a capture.
+fn is_incomplete(report: &Report) -> bool {
+    // Causes that only packets show need a capture.
     let packets = Source::Packets.name();
     report.undecided.iter().any(|one| one.needs != packets)
-        || report.missing_evidence.iter().any(|gap| ESSENTIAL.contains(&gap.source))
+        || report.missing_evidence.iter().any(|missing| ESSENTIAL.contains(&missing.source))
 }
 
 fn nothing_found(report: &Report, style: Style, lines: &mut Vec<String>) {
-    let (line, colour) = if half_blind(report) {
+    let (line, colour) = if is_incomplete(report) {
         ("No cause found, but some evidence is missing (see below).", Paint::Warning)
     } else if !report.focus.is_everything() {
         ("Nothing slows the selected connections down.", Paint::Good)

@@ -1,7 +1,5 @@
 //! Prints the page of a cause, or the list of causes.
 
-use std::io::IsTerminal as _;
-
 use diagnose::causes::TABLE;
 use text::{Column, Style, Table};
 
@@ -11,9 +9,7 @@ use crate::output;
 
 /// `netwhy explain [CAUSE]`
 pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<u8> {
-    let colour = std::io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let style = Style { colour, ..Style::default() };
+    let style = output::terminal_style(&std::io::stdout());
     let text = match &options.cause {
         None => list(options.json, style)?,
         Some(id) => page(id, options.json, style)?,
