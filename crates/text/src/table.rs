@@ -181,11 +181,7 @@ impl Table {
             if at == last && column.align == Align::Left {
                 let start = columns(&line);
                 if start + columns(cell) > width {
-                    let wrapped = wrap(cell, "", "", width - start);
-                    for (number, part) in wrapped.iter().enumerate() {
-                        let before = if number == 0 { line.clone() } else { " ".repeat(start) };
-                        lines.push(format!("{before}{part}").trim_end().to_string());
-                    }
+                    put_last(&line, cell, indent, width, lines);
                     return;
                 }
                 line.push_str(cell);
@@ -200,6 +196,24 @@ impl Table {
             }
         }
         lines.push(line.trim_end().to_string());
+    }
+}
+
+/// Finishes a line with a last cell that is wrapped under itself; below the line, if one of its words is
+/// too long for that: addresses are not broken.
+fn put_last(line: &str, cell: &str, indent: &str, width: usize, lines: &mut Vec<String>) {
+    let start = columns(line);
+    let longest_word = cell.split(' ').map(columns).max().unwrap_or(0);
+    if start + longest_word > width {
+        lines.push(line.trim_end().to_string());
+        let indent = format!("{indent}    ");
+        lines.extend(wrap(cell, &indent, &indent, width));
+        return;
+    }
+    let hang = " ".repeat(start);
+    for (number, part) in wrap(cell, "", "", width.saturating_sub(start)).iter().enumerate() {
+        let before = if number == 0 { line } else { &hang };
+        lines.push(format!("{before}{part}").trim_end().to_string());
     }
 }
 
@@ -238,6 +252,21 @@ mod tests {
                 "       7  1,448 B  198.18.0.1:40000 >",
                 "                   198.18.0.2:80",
                 "   1,024   11 MiB  a",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_long_word_of_the_last_column_stands_below_its_row() {
+        let mut table = Table::new([Column::right("stream"), Column::left("client")]);
+        table.row(["7", "[2001:db8:1234:5678:9abc:def0:1234:5678]:40000 > b"]);
+        assert_eq!(
+            table.lines("", 52),
+            [
+                "stream  client",
+                "     7",
+                "    [2001:db8:1234:5678:9abc:def0:1234:5678]:40000 >",
+                "    b"
             ]
         );
     }
