@@ -6,6 +6,7 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
+use model::TcpState;
 use wire::sock_diag::Record;
 
 use super::options::SocketsOptions;
@@ -82,9 +83,10 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The second line: the kernel's `tcp_info`, if there is one.
+/// The second line: the kernel's `tcp_info`, if there is one. That of a listener has its queue in the
+/// fields of segments (`tcp_get_info`), which the first line shows already.
 fn info(record: &Record<'_>, row: &mut Row<'_>) {
-    let Some(rtt_us) = record.rtt_us() else {
+    let Some(rtt_us) = record.rtt_us().filter(|_| record.state() != TcpState::Listen) else {
         return;
     };
     row.line = row.out.len();

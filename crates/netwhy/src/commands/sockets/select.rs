@@ -1,5 +1,7 @@
 //! Which sockets are listed: by port, peer, process and state.
 
+use std::collections::BTreeSet;
+
 use model::{Focus, TcpState};
 use wire::sock_diag::{Record, States};
 
@@ -64,9 +66,9 @@ fn state(word: &str) -> anyhow::Result<States> {
         }
     }
     if states == States::NONE {
-        let mut known: Vec<String> =
-            TcpState::ALL.iter().map(|s| s.name().to_ascii_lowercase()).collect();
-        known.dedup();
+        let known: BTreeSet<String> =
+            TcpState::ALL.iter().map(|state| state.name().to_ascii_lowercase()).collect();
+        let known: Vec<String> = known.into_iter().collect();
         anyhow::bail!(Failure::Usage(format!(
             "unknown TCP state {word}; known are: all, {}",
             known.join(", ")
