@@ -1,4 +1,4 @@
-//! The command line: saved evidence, commands that are watched, interruption, rights, exit codes.
+//! The command line: saved evidence, watching a command, interruption, privileges, exit codes.
 
 use std::process::Stdio;
 
@@ -6,29 +6,29 @@ use super::connections::{SILENT_READER, writer};
 use super::host::{Host, need, output, pause, signal, wait_until};
 use super::tool::{netwhy, report};
 
-/// A host with a reader that stops.
-fn troubled() -> (Host, Vec<super::host::Program>) {
+/// A host with a receiver that stops reading.
+fn stalled() -> (Host, Vec<super::host::Program>) {
     let host = Host::new();
     let reader = host.python(SILENT_READER);
     host.wait_for_listener(7000);
     let writer = host.python(&writer("127.0.0.1"));
-    // Until it has stood still for as long as the rule wants.
+    // Until the stall is as long as the rule requires.
     pause(3000);
     (host, vec![writer, reader])
 }
 
 #[test]
-fn saved_evidence_gives_the_same_findings_to_nobody() {
+fn the_user_nobody_diagnoses_saved_evidence_with_the_same_findings() {
     let Some(_alone) = need(&["ip", "ss", "python3", "setpriv"]) else {
         return;
     };
-    let (host, _programs) = troubled();
+    let (host, _programs) = stalled();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("evidence.zst");
     let saved =
         output(netwhy().args(["record", "--for", "3s", "--netns", &host.name, "-o"]).arg(&file));
     assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
-    // A second one of the same name is refused before anybody waits.
+    // An existing file is refused before the window begins.
     let refused = output(netwhy().args(["record", "--for", "3s", "-o"]).arg(&file));
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--force"));
@@ -38,7 +38,7 @@ fn saved_evidence_gives_the_same_findings_to_nobody() {
     let bytes = std::fs::read(&file).expect("the file");
     let mut nobody = std::process::Command::new("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    // The binary and the file may lie where nobody cannot go: both are handed over open.
+    // The user nobody may not reach the binary and the file: it gets a copy and standard input.
     let program = netwhy().get_program().to_owned();
     let copy = std::path::Path::new("/tmp").join(format!("netwhy-test-{}", std::process::id()));
     std::fs::copy(&program, &copy).expect("a copy");
@@ -54,7 +54,7 @@ fn saved_evidence_gives_the_same_findings_to_nobody() {
     std::fs::remove_file(&copy).expect("to remove the copy");
     assert_eq!(report(&theirs).0, live.0);
 
-    for (damage, says) in [
+    for (damage, expected) in [
         (bytes[..bytes.len() / 2].to_vec(), "copy it again"),
         (b"#!/bin/sh\n".to_vec(), "not evidence"),
         (b"{\"schema_version\": 99, \"netwhy_version\": \"9.9\"}".to_vec(), "use a newer netwhy"),
@@ -63,19 +63,19 @@ fn saved_evidence_gives_the_same_findings_to_nobody() {
         std::fs::write(&bad, damage).expect("to write");
         let refused = output(netwhy().arg("diagnose").arg(&bad));
         assert_eq!(refused.status.code(), Some(3));
-        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(words.contains(says) && words.contains("bad.zst"), "{words}");
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(error.contains(expected) && error.contains("bad.zst"), "{error}");
     }
     let missing = output(netwhy().args(["diagnose", "/nowhere/at.all"]));
     assert_eq!(missing.status.code(), Some(3));
 }
 
 #[test]
-fn a_finding_fails_the_run_when_asked() {
+fn fail_on_sets_the_exit_code() {
     let Some(_alone) = need(&["ip", "ss", "python3"]) else {
         return;
     };
-    let (host, _programs) = troubled();
+    let (host, _programs) = stalled();
     let run = |more: &[&str]| {
         output(netwhy().args(["--netns", &host.name, "--for", "2s"]).args(more)).status.code()
     };
@@ -85,7 +85,7 @@ fn a_finding_fails_the_run_when_asked() {
 }
 
 #[test]
-fn a_command_keeps_its_output_and_its_exit_code() {
+fn output_and_exit_code_of_a_command_are_passed_through() {
     let Some(_alone) = need(&["ip", "sh"]) else {
         return;
     };
@@ -99,11 +99,11 @@ fn a_command_keeps_its_output_and_its_exit_code() {
 }
 
 #[test]
-fn ctrl_c_reports_what_was_seen() {
+fn ctrl_c_ends_the_window_with_a_report() {
     let Some(_alone) = need(&["ip", "ss", "python3"]) else {
         return;
     };
-    let (host, _programs) = troubled();
+    let (host, _programs) = stalled();
     let mut command = netwhy();
     command.args(["--netns", &host.name, "--for", "60s", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netwhy");
@@ -118,50 +118,51 @@ fn ctrl_c_reports_what_was_seen() {
 }
 
 #[test]
-fn without_root_it_runs_and_names_its_gaps() {
+fn without_root_missing_evidence_is_reported() {
     let Some(_alone) = need(&["ip", "ss", "python3", "setpriv"]) else {
         return;
     };
-    let (host, _programs) = troubled();
-    let copy = format!("/tmp/netwhy-test-gaps-{}", std::process::id());
+    let (host, _programs) = stalled();
+    let copy = format!("/tmp/netwhy-test-missing-{}", std::process::id());
     std::fs::copy(netwhy().get_program(), &copy).expect("a copy");
     let as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all";
     let ran = output(&mut host.command(&format!("{as_nobody} {copy} --for 3s --json")));
     std::fs::remove_file(&copy).expect("to remove the copy");
     assert_eq!(ran.status.code(), Some(0));
     let report = report(&ran);
-    // The sockets are seen all the same, without their processes.
+    // Sockets are observed, but not their processes.
     report.only("receiver-stalled");
-    let gaps = report.0["missing_evidence"].as_array().expect("missing_evidence");
+    let all = report.0["missing_evidence"].as_array().expect("missing_evidence");
     for source in ["processes", "kernel-log"] {
-        let gap = gaps.iter().find(|gap| gap["source"] == source);
-        let gap = gap.unwrap_or_else(|| panic!("no gap of {source}: {gaps:#?}"));
-        assert!(gap["how_to_observe"].as_str().expect("a remedy").contains("root"), "{gap:#}");
+        let missing = all.iter().find(|missing| missing["source"] == source);
+        let missing = missing.unwrap_or_else(|| panic!("{source} is not missing: {all:#?}"));
+        let how_to_observe = missing["how_to_observe"].as_str().expect("a text");
+        assert!(how_to_observe.contains("root"), "{missing:#}");
     }
 }
 
 #[test]
-fn bad_input_gets_clear_errors() {
+fn invalid_arguments_are_refused_with_a_reason() {
     let Some(_alone) = need(&["ip"]) else { return };
-    for (words, code, says) in [
+    for (arguments, code, expected) in [
         (&["explain", "accept-queue-overlow"][..], 2, "did you mean accept-queue-overflow?"),
         (&["--netns", "no-such-namespace"], 3, "there is none of that name"),
         (&["--netns", "999999999"], 3, "neither a namespace"),
         (&["--for", "0s"], 2, "between 200ms and 24h"),
         (&["--port", "70000"], 2, "--port"),
         (&["sockets", "--state", "open"], 2, "unknown TCP state open"),
-        (&["conntrack", "--state", "open"], 2, "no connection-tracking state"),
-        (&["conntrack", "--protocol", "xyz"], 2, "no protocol is called xyz"),
+        (&["conntrack", "--state", "open"], 2, "unknown connection-tracking state"),
+        (&["conntrack", "--protocol", "xyz"], 2, "unknown protocol xyz"),
     ] {
-        let refused = output(netwhy().args(words));
+        let refused = output(netwhy().args(arguments));
         let error = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert_eq!(refused.status.code(), Some(code), "{words:?}: {error}");
-        assert!(error.contains(says), "{words:?}: {error}");
+        assert_eq!(refused.status.code(), Some(code), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
     }
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let Some(_alone) = need(&["ip", "sh"]) else {
         return;
     };
@@ -182,8 +183,8 @@ fn sockets_and_conntrack_show_what_ss_and_conntrack_show() {
     host.wait_for_listener(7000);
     let _writer = host.python(&writer("127.0.0.1"));
     wait_until("no connection", || host.run("ss -Htn dport = :7000").contains("ESTAB"));
-    let show = |words: &[&str]| {
-        let shown = output(netwhy().args(words).args(["--netns", &host.name]));
+    let show = |arguments: &[&str]| {
+        let shown = output(netwhy().args(arguments).args(["--netns", &host.name]));
         assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
         String::from_utf8_lossy(&shown.stdout).into_owned()
     };
