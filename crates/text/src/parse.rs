@@ -136,9 +136,9 @@ mod tests {
             assert!(duration(bad).is_err(), "{bad}");
         }
         assert!(duration_with_unit("3").is_err());
-        let (least, most) = (Duration::from_millis(200), Duration::from_secs(60));
-        let within = |text| duration_within(text, least..=most, "between 200ms and 60s");
-        assert_eq!(within("0.2"), Ok(least));
+        let (min, max) = (Duration::from_millis(200), Duration::from_secs(60));
+        let within = |text| duration_within(text, min..=max, "between 200ms and 60s");
+        assert_eq!(within("0.2"), Ok(min));
         assert_eq!(within("61s"), Err("must be between 200ms and 60s".to_string()));
     }
 

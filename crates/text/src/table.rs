@@ -114,7 +114,7 @@ impl Table {
         self.columns.iter().any(|column| !column.heading.is_empty())
     }
 
-    /// Whether the columns fit into so many columns of a terminal side by side.
+    /// Whether the columns fit side by side into this width.
     fn fits(&self, widths: &[usize], width: usize) -> bool {
         let Some(((last, wide), before)) =
             self.columns.last().zip(widths.last()).zip(widths.split_last().map(|(_, rest)| rest))

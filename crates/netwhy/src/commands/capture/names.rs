@@ -40,7 +40,7 @@ pub(super) struct Names {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     One,
-    /// At most so many, of which the oldest is overwritten; `None`: no limit.
+    /// At most this number, then the oldest is overwritten; `None`: no limit.
     Many(Option<u32>),
 }
 

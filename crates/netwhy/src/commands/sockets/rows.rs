@@ -165,7 +165,7 @@ impl Row<'_> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    /// Starts a new line unless so many columns are left on this one.
+    /// Starts a new line unless this many columns are left on the current one.
     fn room(&mut self, columns: usize) {
         if self.out.len() + columns > self.line + LINE_COLUMNS {
             self.text("\n   ");

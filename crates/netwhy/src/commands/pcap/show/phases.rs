@@ -3,7 +3,7 @@
 use model::{CapturedStream, PhaseKind, StreamDepth, StreamEnd};
 use text::{Column, Style, Table, micros, number};
 
-/// Phases of a smaller part of the stream's duration than one in so many are left out.
+/// Phases shorter than the duration of the stream divided by this are left out.
 const MIN_PART_OF_STREAM: u64 = 1_000;
 
 pub(super) fn lines(stream: &CapturedStream, depth: &StreamDepth, style: Style) -> Vec<String> {

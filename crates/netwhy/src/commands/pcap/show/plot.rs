@@ -8,7 +8,7 @@ use text::{Style, bytes, micros, wrap};
 const ROWS: usize = 14;
 /// Fewest bytes for which a plot is drawn.
 const MIN_BYTES: u64 = 2;
-/// A window is shown if it ends within so many quarters of what is sent.
+/// Farthest right edge of a window that is shown, in quarters of the bytes sent.
 const MAX_WINDOW_QUARTERS: u64 = 5;
 /// Marks a retransmission.
 const RETRANSMISSION: char = 'R';
