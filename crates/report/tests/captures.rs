@@ -168,6 +168,25 @@ fn two_captures_of_one_path() {
     insta::assert_snapshot!(report::path(&path(), None, PLAIN));
 }
 
+/// Untrusted text must not reach a terminal unchanged.
+#[test]
+fn hostile_strings_are_escaped() {
+    const EVIL: &str = "a\x1b]0;x\x07\u{9b}2J\r\u{202e}b\tc\n\u{0}";
+    let mut capture = capture();
+    let packets = capture.packets.as_mut().expect("packets");
+    (packets.sources, packets.filter) = (vec![EVIL.into()], Some(EVIL.into()));
+    capture.ruled_out[0].because = EVIL.into();
+    capture.missing_evidence = vec![missing(model::Source::Packets, EVIL, EVIL)];
+    let mut path = path();
+    let captures = &mut path.path.as_mut().expect("a path").captures;
+    captures.iter_mut().for_each(|capture| capture.file = EVIL.into());
+    for text in [report::capture(&capture, None, PLAIN), report::path(&path, None, PLAIN)] {
+        let acting = text.chars().find(|c| *c != '\n' && (c.is_control() || *c == '\u{202e}'));
+        assert_eq!(acting, None, "in\n{text}");
+        assert!(text.contains("a\\x1b]0;x"), "in\n{text}");
+    }
+}
+
 /// Lines with commands are never broken; all others fit.
 #[test]
 fn lines_fit_into_every_width() {

@@ -13,7 +13,8 @@ use wire::capture::write::Flags;
 use super::capture_loop::{Sink, Source as Interface};
 use super::evidence::evidence;
 use super::live_findings::{
-    DIAGNOSE_INTERVAL, MAX_LIVE_FINDINGS, MIN_DIAGNOSE_PAUSE_FACTOR, key, line,
+    DIAGNOSE_INTERVAL, MAX_LIVE_FINDINGS, MIN_DIAGNOSE_PAUSE_FACTOR, live_finding_key,
+    live_finding_line,
 };
 
 /// Snap length where only headers are needed: TCP over IPv6, in VXLAN over IPv6.
@@ -165,8 +166,10 @@ impl LiveFindings {
     /// Reports the findings that are new.
     fn report_new(&mut self, evidence: &Evidence) -> anyhow::Result<()> {
         for finding in diagnose::diagnose(evidence).findings {
-            if self.reported.len() < MAX_LIVE_FINDINGS && self.reported.insert(key(&finding)) {
-                self.print(&line(&finding, evidence))?;
+            if self.reported.len() < MAX_LIVE_FINDINGS
+                && self.reported.insert(live_finding_key(&finding))
+            {
+                self.print(&live_finding_line(&finding, evidence))?;
             }
         }
         Ok(())

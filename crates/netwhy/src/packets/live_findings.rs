@@ -15,14 +15,14 @@ pub(crate) const MAX_LIVE_FINDINGS: usize = 1000;
 
 /// What tells one finding from another while packets come. The name of a subject changes with the number
 /// of its streams; the address of its server does not.
-pub(crate) fn key(finding: &Finding) -> (String, String) {
+pub(crate) fn live_finding_key(finding: &Finding) -> (String, String) {
     let subject = &finding.subject;
     let name = subject.local.map_or_else(|| subject.name.clone(), |server| server.to_string());
     (finding.cause.clone(), name)
 }
 
 /// A finding in one paragraph: time of the last packet, severity, title, cause, subject.
-pub(crate) fn line(finding: &Finding, evidence: &Evidence) -> String {
+pub(crate) fn live_finding_line(finding: &Finding, evidence: &Evidence) -> String {
     const SECONDS_PER_DAY: i64 = 86_400;
     let (first_us, span_us) = evidence
         .packets

@@ -17,5 +17,6 @@ pub(crate) use background::Background;
 pub(crate) use capture_loop::{Sink, Source, Until, run, source, start};
 pub(crate) use evidence::evidence;
 pub(crate) use live_findings::{
-    DIAGNOSE_INTERVAL, MAX_LIVE_FINDINGS, MIN_DIAGNOSE_PAUSE_FACTOR, key, line,
+    DIAGNOSE_INTERVAL, MAX_LIVE_FINDINGS, MIN_DIAGNOSE_PAUSE_FACTOR, live_finding_key,
+    live_finding_line,
 };

@@ -14,7 +14,10 @@ use sys::growth::{Growth, Pausing};
 use super::options::PcapOptions;
 use super::reader::{CaptureReader, open};
 use crate::failure::Failure;
-use crate::packets::{DIAGNOSE_INTERVAL, MAX_LIVE_FINDINGS, MIN_DIAGNOSE_PAUSE_FACTOR, key, line};
+use crate::packets::{
+    DIAGNOSE_INTERVAL, MAX_LIVE_FINDINGS, MIN_DIAGNOSE_PAUSE_FACTOR, live_finding_key,
+    live_finding_line,
+};
 
 /// After its writer closed it, a file is complete if it does not grow for this long.
 const GRACE_PERIOD: Duration = Duration::from_secs(1);
@@ -125,8 +128,10 @@ impl LiveFindings {
             self.packets = reader.packets();
             let evidence = reader.evidence_so_far();
             for finding in diagnose::diagnose(&evidence).findings {
-                if self.reported.len() < MAX_LIVE_FINDINGS && self.reported.insert(key(&finding)) {
-                    self.print(&line(&finding, &evidence))?;
+                if self.reported.len() < MAX_LIVE_FINDINGS
+                    && self.reported.insert(live_finding_key(&finding))
+                {
+                    self.print(&live_finding_line(&finding, &evidence))?;
                 }
             }
         }
