@@ -47,7 +47,7 @@ impl Analysis {
         let names = || sources.iter().map(|source| source.ring.name().to_string());
         let from = names().map(|name| format!("{}{name}", Packets::INTERFACE_PREFIX));
         Analysis {
-            collector: Collector::at_most(STREAMS),
+            collector: Collector::with_max_streams(STREAMS),
             from: file.map_or_else(|| from.collect(), |file| vec![file]),
             interfaces: names().map(|name| (name, Counts::default())).collect(),
             told: None,
@@ -80,7 +80,7 @@ impl Analysis {
         let packets = self.collector.packets();
         if packets > told.packets {
             told.packets = packets;
-            let packets = self.collector.so_far(self.from.clone(), lost);
+            let packets = self.collector.snapshot(self.from.clone(), lost);
             let evidence = evidence(packets, Vec::new(), false);
             told.fresh(&evidence)?;
         }
@@ -117,20 +117,20 @@ impl Analysis {
             gap(what, "the ring was full: dropped by the kernel".to_string(), Some(self.fewer));
         }
         for (count, why) in [
-            (seen.unread, "their headers are cut off or malformed"),
-            (seen.other_links, "their link type is not read"),
+            (seen.undecodable, "their headers are cut off or malformed"),
+            (seen.unsupported_links, "their link type is not read"),
         ] {
             if count > 0 {
                 gap(format!("{} packets", text::number(count)), why.to_string(), None);
             }
         }
-        if seen.cut > 0 {
+        if seen.evicted > 0 {
             let why = format!(
                 "{} came, of which {} fit into memory: those of which nothing\ncame for longest \
                  counted as over, {} of them open",
                 text::number(packets.streams),
                 text::number(STREAMS as u64),
-                text::number(seen.cut)
+                text::number(seen.evicted)
             );
             gap("streams as a whole".to_string(), why, Some(self.fewer));
         }
@@ -146,7 +146,7 @@ impl Sink for Analysis {
     }
 
     fn packet(&mut self, packet: &Packet<'_>, _: Flags) -> anyhow::Result<()> {
-        let _ = self.collector.look(packet);
+        let _ = self.collector.take_by_ref(packet);
         if self.collector.packets().is_multiple_of(GLANCE) { self.look() } else { Ok(()) }
     }
 

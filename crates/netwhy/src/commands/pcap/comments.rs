@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use model::TimeCategory;
-use streams::depth::recorder::Step;
-use streams::{Kind, Nanos, Reason, Stall};
+use streams::depth::RecordedPacket;
+use streams::{Nanos, SegmentKind, Stall, StallReason};
 use wire::packet::tcp::Flags;
 
 /// Shortest wait that is told of a packet, nanoseconds; and that of time that was lost.
@@ -12,24 +12,32 @@ const WAITED: Nanos = 5_000_000;
 const LOST: Nanos = 1_000_000;
 
 /// What a packet was and what it ended.
-pub(super) fn of(kind: Kind, stall: Option<&Stall>) -> Vec<String> {
+pub(super) fn of(kind: SegmentKind, stall: Option<&Stall>) -> Vec<String> {
     let kind = match kind {
-        Kind::Pure | Kind::New | Kind::Ahead => None,
-        Kind::Reordered => Some("late: fills a hole, was not sent again"),
-        Kind::RepeatedUnseen => Some("sent again: the first was lost before this place"),
-        Kind::RepeatedFast => Some("sent again after duplicate acknowledgements"),
-        Kind::RepeatedTimeout => Some("sent again after a retransmission timeout"),
-        Kind::Repeated => Some("sent again: a tail-loss probe, or needless"),
-        Kind::Copy => Some("captured twice: no packet of its own"),
-        Kind::WindowProbe => Some("probe of a closed window, or data it had no room for: no loss"),
-        Kind::KeepAlive => Some("keep-alive"),
+        SegmentKind::NoData | SegmentKind::New | SegmentKind::AfterGap => None,
+        SegmentKind::Reordered => Some("late: fills a hole, was not sent again"),
+        SegmentKind::OriginalNotCaptured => {
+            Some("sent again: the first was lost before this place")
+        }
+        SegmentKind::FastRetransmission => Some("sent again after duplicate acknowledgements"),
+        SegmentKind::RtoRetransmission => Some("sent again after a retransmission timeout"),
+        SegmentKind::RetransmissionKindUnknown => {
+            Some("sent again: a tail-loss probe, or needless")
+        }
+        SegmentKind::DuplicatePacket => Some("captured twice: no packet of its own"),
+        SegmentKind::WindowProbe => {
+            Some("probe of a closed window, or data it had no room for: no loss")
+        }
+        SegmentKind::KeepAlive => Some("keep-alive"),
     };
     let mut all: Vec<String> = kind.map(str::to_string).into_iter().collect();
-    if let Some(Stall { reason, lasted, .. }) = stall {
-        let time = time(*lasted);
+    if let Some(Stall { reason, duration, .. }) = stall {
+        let time = time(*duration);
         all.push(match reason {
-            Reason::Window => format!("the window opens again, it was closed for {time}"),
-            Reason::DelayedAck => {
+            StallReason::ClosedWindow => {
+                format!("the window opens again, it was closed for {time}")
+            }
+            StallReason::DelayedAck => {
                 format!("held by Nagle's algorithm for {time} of delayed acknowledgement")
             }
         });
@@ -38,26 +46,23 @@ pub(super) fn of(kind: Kind, stall: Option<&Stall>) -> Vec<String> {
 }
 
 /// The same of a packet of the ladder, and what was waited for before it.
-pub(super) fn of_step(step: &Step) -> Vec<String> {
+pub(super) fn of_step(step: &RecordedPacket) -> Vec<String> {
     let syn = step.flags.has(Flags::SYN);
-    let repeated = matches!(
-        step.kind,
-        Kind::Repeated | Kind::RepeatedFast | Kind::RepeatedTimeout | Kind::RepeatedUnseen
-    );
+    let repeated = step.kind.is_retransmission();
     let mut all = match step.kind {
         _ if syn && repeated => vec!["the handshake again".to_string()],
-        Kind::WindowProbe => vec!["probe of the closed window".to_string()],
+        SegmentKind::WindowProbe => vec!["probe of the closed window".to_string()],
         kind => of(kind, step.stall.as_ref()),
     };
     if step.flags.has(Flags::RST) {
         all.push("breaks the connection off".to_string());
     } else if step.window == 0 && !syn {
         let still =
-            if step.still_closed { "its window is still closed" } else { "closes its window" };
+            if step.window_was_closed { "its window is still closed" } else { "closes its window" };
         all.push(still.to_string());
     }
-    if step.duplicate > 0 {
-        all.push(format!("duplicate acknowledgement, number {}", step.duplicate));
+    if step.duplicate_acks > 0 {
+        all.push(format!("duplicate acknowledgement, number {}", step.duplicate_acks));
     }
     if let Some((part, waited)) = step.waited
         && waited >= if part.is_lost() { LOST } else { WAITED }
@@ -66,7 +71,7 @@ pub(super) fn of_step(step: &Step) -> Vec<String> {
     {
         all.push(format!("{} {words}", time(waited)));
     }
-    if let Some(turn) = step.began_turn {
+    if let Some(turn) = step.began_exchange {
         all.push(format!("turn {} begins", text::number(turn)));
     }
     all

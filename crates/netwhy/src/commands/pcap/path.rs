@@ -8,10 +8,10 @@ use std::path::Path as FilePath;
 
 use model::{
     Evidence, Figure, Finding, MissingEvidence, Path, PathCapture, PathService, Proof, Report,
-    Source,
+    Side, Source,
 };
-use streams::path::{Glimpse, Merge, Survey};
-use streams::{Collector, Nanos};
+use streams::path::{CaptureSummary, Merge, PacketFingerprint};
+use streams::{Collector, Ends, Nanos};
 use sys::capture::{Capture, End};
 
 use super::options::PcapOptions;
@@ -27,7 +27,7 @@ const PLACES: [&str; 2] = ["client", "server"];
 
 /// One capture, seen for the first time.
 struct First {
-    survey: Survey,
+    summary: CaptureSummary,
     report: Report,
     capture: PathCapture,
 }
@@ -47,25 +47,30 @@ pub(super) fn run(options: &PcapOptions, files: [&FilePath; 2], stop: &Stop) -> 
 fn merged(files: [&FilePath; 2], stop: &Stop) -> anyhow::Result<Report> {
     let [a, b] = [first(files[0], stop)?, first(files[1], stop)?];
     let reports = [a.report, b.report];
-    let surveys = [a.survey, b.survey];
+    let summaries = Ends { client: a.summary, server: b.summary };
     let captures = [a.capture, b.capture];
-    let Some(mut merge) = Merge::of(&surveys) else {
-        return Err(Failure::Observe(nothing_in_common(&surveys, &captures)).into());
+    let Some(mut merge) = Merge::of(&summaries) else {
+        return Err(Failure::Observe(nothing_in_common(&summaries, &captures)).into());
     };
-    drop(surveys);
-    let mut sides = [Side::open(files[0], 0)?, Side::open(files[1], 1)?];
+    drop(summaries);
+    let [client, server] = files;
+    let mut sides = Ends {
+        client: Reading::open(client, Side::Client)?,
+        server: Reading::open(server, Side::Server)?,
+    };
     let mut taken = 0u64;
     loop {
-        for side in &mut sides {
+        for side in sides.iter_mut() {
             side.fill(&merge)?;
         }
-        let next = match [&sides[0].next, &sides[1].next] {
-            [None, None] => break,
-            [Some(_), None] => 0,
-            [None, Some(_)] => 1,
-            [Some((a, _)), Some((b, _))] => usize::from(b < a),
+        let next = match (&sides.client.next, &sides.server.next) {
+            (None, None) => break,
+            (Some(_), None) => Side::Client,
+            (None, Some(_)) => Side::Server,
+            (Some((client, _)), Some((server, _))) if server < client => Side::Server,
+            (Some(_), Some(_)) => Side::Client,
         };
-        if let Some((_, seen)) = sides[next].next.take() {
+        if let Some((_, seen)) = sides.get_mut(next).next.take() {
             merge.take(next, seen);
         }
         taken += 1;
@@ -90,15 +95,15 @@ fn first(file: &FilePath, stop: &Stop) -> anyhow::Result<First> {
     }
     let mut read = Read::of(vec![name.clone()], stop);
     let mut capture = open(file)?;
-    let mut survey = Survey::default();
+    let mut summary = CaptureSummary::default();
     let mut last = 0;
     let end = capture.packets(|packet| {
         let seen = read.take(&packet);
         if let Some(seen) = seen
-            && let Some(seen) = Glimpse::of(&packet, read.packets(), &seen, last)
+            && let Some(seen) = PacketFingerprint::of(&packet, read.packets(), &seen, last)
         {
             last = seen.at;
-            survey.add(&seen);
+            summary.add(&seen);
         }
         if read.packets().is_multiple_of(GLANCE) && stop.is_set() {
             return ControlFlow::Break(());
@@ -117,19 +122,19 @@ fn first(file: &FilePath, stop: &Stop) -> anyhow::Result<First> {
         first_unix_us: packets.first_unix_us,
         span_us: packets.span_us,
     };
-    Ok(First { survey, report, capture })
+    Ok(First { summary, report, capture })
 }
 
-fn nothing_in_common(surveys: &[Survey; 2], captures: &[PathCapture; 2]) -> String {
+fn nothing_in_common(summaries: &Ends<CaptureSummary>, captures: &[PathCapture; 2]) -> String {
     let mut text = format!(
         "cannot compare {} and {}: no TCP stream is in both",
         captures[0].file, captures[1].file
     );
-    for ((survey, capture), place) in surveys.iter().zip(captures).zip(PLACES) {
-        let streams = text::number(survey.streams());
-        let s = if survey.streams() == 1 { "" } else { "s" };
+    for ((summary, capture), place) in summaries.iter().zip(captures).zip(PLACES) {
+        let streams = text::number(summary.streams());
+        let s = if summary.streams() == 1 { "" } else { "s" };
         text.push_str(&format!("\n  {place}: {streams} stream{s} in {}", capture.file));
-        if let Some([client, server]) = survey.example() {
+        if let Some([client, server]) = summary.example() {
             text.push_str(&format!(", such as {client} > {server}"));
         }
     }
@@ -142,35 +147,36 @@ fn nothing_in_common(surveys: &[Survey; 2], captures: &[PathCapture; 2]) -> Stri
 }
 
 /// A capture that is read for the second time, packet by packet.
-struct Side {
-    place: usize,
+struct Reading {
+    vantage: Side,
     capture: Capture,
     collector: Collector,
     /// The next segment, and when it passed by the first clock.
-    next: Option<(Nanos, Glimpse)>,
+    next: Option<(Nanos, PacketFingerprint)>,
     last: Nanos,
     over: bool,
 }
 
-impl Side {
-    fn open(file: &FilePath, place: usize) -> anyhow::Result<Self> {
+impl Reading {
+    fn open(file: &FilePath, vantage: Side) -> anyhow::Result<Self> {
         let (capture, collector) = (open(file)?, Collector::new(None));
-        Ok(Side { place, capture, collector, next: None, last: 0, over: false })
+        Ok(Reading { vantage, capture, collector, next: None, last: 0, over: false })
     }
 
     /// Reads up to the next segment.
     fn fill(&mut self, merge: &Merge) -> anyhow::Result<()> {
-        let Side { collector, next, last, place, .. } = self;
+        let Reading { collector, next, last, vantage, .. } = self;
         if next.is_some() || self.over {
             return Ok(());
         }
         let end = self.capture.packets(|packet| {
             let Some(seen) = collector.take(&packet) else { return ControlFlow::Continue(()) };
-            let Some(seen) = Glimpse::of(&packet, collector.packets(), &seen, *last) else {
+            let Some(seen) = PacketFingerprint::of(&packet, collector.packets(), &seen, *last)
+            else {
                 return ControlFlow::Continue(());
             };
             *last = seen.at;
-            *next = Some((merge.time(*place, seen.at), seen));
+            *next = Some((merge.time(*vantage, seen.at), seen));
             ControlFlow::Break(())
         });
         let end = end.map_err(|error| Failure::Observe(error.to_string()))?;

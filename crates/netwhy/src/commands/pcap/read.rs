@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use model::{Evidence, MissingEvidence, Source};
-use streams::{Collected, Collector, Seen};
+use streams::{Collected, CollectedSegment, Collector};
 use sys::capture::{Capture, End};
 use wire::capture::Packet;
 use wire::packet::{Tcp, decode};
@@ -82,7 +82,7 @@ impl Read {
     }
 
     /// Takes a packet in; what it was, if it was TCP.
-    pub(super) fn take(&mut self, packet: &Packet<'_>) -> Option<Seen> {
+    pub(super) fn take(&mut self, packet: &Packet<'_>) -> Option<CollectedSegment> {
         let seen = self.collector.take(packet);
         if self.collector.packets().is_multiple_of(GLANCE) {
             self.bar.set_position(self.collector.packets());
@@ -127,7 +127,7 @@ impl Read {
             let (collector, bar, stop) = (&mut self.collector, &self.bar, &self.stop);
             let mut glance = collector.packets() + GLANCE;
             let end = capture.batches(|packets| {
-                collector.batch(packets);
+                collector.take_batch(packets);
                 if collector.packets() >= glance {
                     glance = collector.packets() + GLANCE;
                     bar.set_position(collector.packets());
@@ -166,7 +166,7 @@ impl Read {
         let seen = if self.watched {
             let seen = self.collector.take_watched(packet);
             let failed =
-                self.collector.watch::<Watcher>().and_then(|watcher| watcher.failed.take());
+                self.collector.watch_mut::<Watcher>().and_then(|watcher| watcher.failed.take());
             if let Some(error) = failed {
                 return Err(error);
             }
@@ -234,7 +234,7 @@ impl Read {
 
     /// The evidence as if the capture had ended now.
     pub(super) fn so_far(&self) -> Evidence {
-        let packets = self.collector.so_far(self.names.clone(), self.lost);
+        let packets = self.collector.snapshot(self.names.clone(), self.lost);
         evidence(packets, self.gaps.clone(), false)
     }
 
@@ -248,13 +248,13 @@ impl Read {
         let collector = std::mem::take(&mut self.collector);
         let (collected, watch) =
             collector.finish_watched(std::mem::take(&mut self.names), self.lost);
-        let Collected { mut packets, unread, other_links, .. } = collected;
-        if unread > 0 {
-            let what = format!("{} packets", text::number(unread));
+        let Collected { mut packets, undecodable, unsupported_links, .. } = collected;
+        if undecodable > 0 {
+            let what = format!("{} packets", text::number(undecodable));
             self.gap(what, "their headers are cut off or malformed".to_string());
         }
-        if other_links > 0 {
-            let what = format!("{} packets", text::number(other_links));
+        if unsupported_links > 0 {
+            let what = format!("{} packets", text::number(unsupported_links));
             self.gap(what, "their link type is not read".to_string());
         }
         packets.filter = self.filter.take();
@@ -271,8 +271,12 @@ impl Read {
 }
 
 /// Whether a packet belongs to a stream that the filter selects.
-fn selects(collector: &mut Collector, packet: &Packet<'_>, seen: Option<&Seen>) -> bool {
-    let Some(watcher) = collector.watch::<Watcher>() else { return false };
+fn selects(
+    collector: &mut Collector,
+    packet: &Packet<'_>,
+    seen: Option<&CollectedSegment>,
+) -> bool {
+    let Some(watcher) = collector.watch_mut::<Watcher>() else { return false };
     let decoded = decode(packet.link, packet.bytes, packet.length).ok();
     let ends = decoded.and_then(|decoded| {
         let tcp = Tcp::of(&decoded.ip).ok()?;

@@ -45,7 +45,7 @@ impl Read {
     fn shared(&mut self, options: &PcapOptions, of: u32) -> anyhow::Result<()> {
         let (files, stop) = (&options.files, self.stop.child());
         let others = |number| read(files, number, of, &stop);
-        self.collector = Collector::share(0, of);
+        self.collector = Collector::shard(0, of);
         let shares: Vec<anyhow::Result<Collector>> = thread::scope(|scope| {
             let others = &others;
             let threads: Vec<_> =
@@ -71,11 +71,11 @@ fn panicked(_: Box<dyn std::any::Any + Send>) -> anyhow::Result<Collector> {
 
 /// One share of all files. What is wrong with them is told by the first.
 fn read(files: &[PathBuf], number: u32, of: u32, stop: &Stop) -> anyhow::Result<Collector> {
-    let mut collector = Collector::share(number, of);
+    let mut collector = Collector::shard(number, of);
     for file in files {
         let mut capture = open(file)?;
         let read = capture.batches(|packets| {
-            collector.batch(packets);
+            collector.take_batch(packets);
             if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         read.map_err(|error| Failure::Observe(error.to_string()))?;

@@ -6,9 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use model::CapturedStream;
-use streams::depth::recorder::Recorded;
-use streams::depth::{Clock, Recorder, event};
-use streams::{Nanos, Passed, Stream, Watch};
+use streams::depth::{Recorder, StreamRecording, TimeTracker, events};
+use streams::{Nanos, Stream, Watch, WatchedSegment};
 
 use super::filter::{Filter, Known};
 use super::rows::Rows;
@@ -31,7 +30,7 @@ pub(super) struct Watcher {
     pub(super) streams: HashMap<u64, Watched>,
     pub(super) recorders: BTreeMap<u64, Recorder>,
     /// What was recorded of streams that are over.
-    pub(super) recorded: BTreeMap<u64, (CapturedStream, Option<Recorded>)>,
+    pub(super) recorded: BTreeMap<u64, (CapturedStream, Option<StreamRecording>)>,
 }
 
 /// Numbers of streams, a bit for each: there may be millions.
@@ -68,7 +67,7 @@ pub(super) enum Record {
 /// A stream that goes on.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    clock: Clock,
+    tracker: TimeTracker,
     longest: Nanos,
 }
 
@@ -101,35 +100,33 @@ impl Watcher {
     }
 
     /// Records a packet of a stream that may be shown.
-    fn record(&mut self, passed: &Passed<'_>) {
-        let number = passed.stream.number;
+    fn record(&mut self, segment: &WatchedSegment<'_>) {
+        let number = segment.stream.number;
         let packets = match self.record {
             Record::One(wanted, packets) if wanted == number => packets,
             Record::First(packets) => packets,
             _ => return,
         };
-        let ends = passed.stream.ends;
+        let ends = segment.stream.addresses();
         let known = Known { ends, number, longest_stall: Duration::ZERO, over: false };
         if let Some(recorder) = self.recorders.get_mut(&number) {
-            return recorder.packet(passed);
+            return recorder.record(segment);
         }
         // From its first packet, or not at all.
-        let counts = passed.stream.directions.each_ref().map(|one| &one.counts);
-        let packets_so_far: u64 =
-            counts.iter().map(|one| one.packets.saturating_add(one.copies.into())).sum();
+        let packets_so_far = segment.stream.captured_packets();
         let one = matches!(self.record, Record::One(..));
         let room = self.recorders.len() < CANDIDATES && self.selects_now(&known) != Some(false);
         if packets_so_far == 1 && (one || room) {
-            self.recorders.entry(number).or_insert_with(|| Recorder::new(packets)).packet(passed);
+            self.recorders.entry(number).or_insert_with(|| Recorder::new(packets)).record(segment);
         }
     }
 
     /// The longest stall of a stream that is over.
     fn longest(&self, stream: &Stream) -> Nanos {
         let Some(watched) = self.streams.get(&stream.number) else { return 0 };
-        let (since, _) = watched.clock.over(stream);
-        let closed = watched.clock.still_closed(stream).map_or(0, |(_, time)| time);
-        watched.longest.max(streams::depth::clock::lost(&since)).max(closed)
+        let (since, _) = watched.tracker.end(stream);
+        let closed = watched.tracker.open_stall(stream).map_or(0, |(_, time)| time);
+        watched.longest.max(since.lost()).max(closed)
     }
 }
 
@@ -142,31 +139,32 @@ impl Watch for Watcher {
         }
     }
 
-    fn packet(&mut self, passed: &Passed<'_>) {
-        self.record(passed);
+    fn segment(&mut self, segment: &WatchedSegment<'_>) {
+        self.record(segment);
         if !self.looks() {
             return;
         }
-        let (stream, number) = (passed.stream, passed.stream.number);
-        let known = Known { ends: stream.ends, number, longest_stall: Duration::ZERO, over: false };
+        let (stream, number) = (segment.stream, segment.stream.number);
+        let ends = stream.addresses();
+        let known = Known { ends, number, longest_stall: Duration::ZERO, over: false };
         let now = self.selects_now(&known);
         if now == Some(false) {
             return;
         }
         let watched = self.streams.entry(number).or_default();
-        let (since, spent) = watched.clock.passed(stream, passed.event);
-        watched.longest = watched.longest.max(event::stalled(passed, &since));
+        let (since, ended) = watched.tracker.packet(stream, segment.event);
+        watched.longest = watched.longest.max(events::stall_time(segment, &since));
         if self.rows.is_none() || now.is_none() {
             return;
         }
         self.row(|rows| {
-            rows.began(passed.began);
-            if let Some(spent) = spent {
-                rows.turn(&spent.told(stream, passed.began))?;
+            rows.began(segment.capture_began);
+            if let Some(ended) = ended {
+                rows.turn(&ended.captured(stream, segment.capture_began))?;
             }
-            let mut events = Vec::new();
-            event::of(passed, &since, |event| events.push(event));
-            events.iter().try_for_each(|event| rows.event(event))
+            let mut found = Vec::new();
+            events::of_segment(segment, &since, |event| found.push(event));
+            found.iter().try_for_each(|event| rows.event(event))
         });
     }
 
@@ -177,7 +175,7 @@ impl Watch for Watcher {
         self.selects_now(&known).unwrap_or(false)
     }
 
-    fn over(&mut self, stream: &Stream, told: &CapturedStream, began: Nanos, selected: bool) {
+    fn end_stream(&mut self, stream: &Stream, told: &CapturedStream, began: Nanos, selected: bool) {
         let watched = self.streams.remove(&told.number);
         let recorder = self.recorders.remove(&told.number);
         let wanted = match self.record {
@@ -199,11 +197,11 @@ impl Watch for Watcher {
         self.row(|rows| {
             rows.began(began);
             if let Some(watched) = watched {
-                let (_, spent) = watched.clock.over(stream);
-                if let Some(spent) = spent {
-                    rows.turn(&spent.told(stream, began))?;
+                let (_, last) = watched.tracker.end(stream);
+                if let Some(last) = last {
+                    rows.turn(&last.captured(stream, began))?;
                 }
-                if let Some(event) = event::last(stream, &watched.clock, began) {
+                if let Some(event) = events::open_stall(stream, &watched.tracker, began) {
                     rows.event(&event)?;
                 }
             }
