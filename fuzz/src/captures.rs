@@ -1,10 +1,11 @@
-//! Targets of captures: files, packets, and the streams in them.
+//! Fuzz targets of captures: files, packets, and the streams in them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Cursor;
 use std::ops::ControlFlow;
 
 use model::Evidence;
+use streams::captured_stream::captured_stream;
 use streams::{Collected, Collector, Stream, Table};
 use sys::capture::Capture;
 use wire::capture::{Broken, LinkType, Packet, RECORD_LIMIT, Reader, Step, write};
@@ -12,7 +13,7 @@ use wire::packet::tcp::{Options, TcpOption};
 use wire::packet::{Decoded, Tcp, decode, plain_segment};
 use wire::payload::{dns, http, tls};
 
-/// What a file held.
+/// What a capture file has.
 #[derive(Debug, PartialEq)]
 struct Read<'a> {
     packets: Vec<Packet<'a>>,
@@ -23,7 +24,7 @@ struct Read<'a> {
     offset: u64,
 }
 
-/// Reads a file; in pieces: with no byte more than the reader asked for.
+/// Reads a file; in pieces: with no more bytes than the reader asked for.
 fn read(bytes: &[u8], in_pieces: bool) -> Read<'_> {
     let mut reader = Reader::new();
     let (mut packets, mut comments, mut broken) = (Vec::new(), 0, None);
@@ -36,8 +37,8 @@ fn read(bytes: &[u8], in_pieces: bool) -> Read<'_> {
         at += taken;
         assert_eq!(reader.offset(), at as u64);
         steps += 1;
-        // The shortest block has 12 bytes; the beginning takes a step of its own.
-        assert!(steps <= 2 * (bytes.len() / 12 + 2), "it does not go on");
+        // The shortest block has 12 bytes; the beginning of the file takes a step of its own.
+        assert!(steps <= 2 * (bytes.len() / 12 + 2), "the reader makes no progress");
         match step {
             Step::Packet(packet) => {
                 assert!(packet.bytes.len() < taken && packet.length as usize >= packet.bytes.len());
@@ -51,7 +52,7 @@ fn read(bytes: &[u8], in_pieces: bool) -> Read<'_> {
                 if at + wanted > bytes.len() {
                     break;
                 }
-                assert!(in_pieces, "more is wanted than is needed");
+                assert!(in_pieces, "the reader asks for more than it needs");
                 end = at + wanted;
             }
             Step::Broken(damage) => {
@@ -68,8 +69,8 @@ fn read(bytes: &[u8], in_pieces: bool) -> Read<'_> {
 
 pub(super) fn capture(bytes: &[u8]) {
     let whole = read(bytes, false);
-    assert_eq!(read(bytes, true), whole, "pieces of any size give the same");
-    // What was read can be written, and is read as the same.
+    assert_eq!(read(bytes, true), whole, "pieces of any size give the same result");
+    // Everything that was read can be written, and is read again unchanged.
     let mut file = Vec::new();
     write::section(&mut file, &write::Section::default());
     for interface in &whole.interfaces {
@@ -100,7 +101,7 @@ pub(super) fn capture(bytes: &[u8]) {
     }
 }
 
-/// A file with its compression: nothing but the bytes may decide what is in it.
+/// A file that may be compressed: its bytes alone decide what is in it.
 pub(super) fn file(bytes: &[u8]) {
     let of = |bytes: &[u8]| {
         let Ok(mut capture) = Capture::of("a file", Cursor::new(bytes.to_vec())) else {
@@ -111,13 +112,13 @@ pub(super) fn file(bytes: &[u8]) {
         let end = capture.packets(|packet| {
             packets += 1;
             (packet.bytes, packet.time_ns, packet.interface, packet.length).hash(&mut hash);
-            // Compression may make millions of packets of little.
+            // A small compressed file may have millions of packets.
             if packets < 10_000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         Some((packets, hash.finish(), end.ok()))
     };
     let found = of(bytes);
-    assert_eq!(of(bytes), found, "the same twice");
+    assert_eq!(of(bytes), found, "the same result twice");
     let plain = !bytes.starts_with(&[0x1f, 0x8b]) && !bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
     if let Some((packets, hash, _)) = found.filter(|_| plain) {
         let whole = read(bytes, false);
@@ -129,25 +130,26 @@ pub(super) fn file(bytes: &[u8]) {
     }
 }
 
-/// Two bytes of link type, two of what was not captured, one that says where to cut, the packet.
+/// Two bytes of link type, two of the length that was not captured, one of where to truncate, and the
+/// packet.
 pub(super) fn packet(bytes: &[u8]) {
     let [a, b, c, d, cut, bytes @ ..] = bytes else { return };
     let link = LinkType(u16::from_le_bytes([*a, *b]));
     let length = bytes.len() as u32 + u32::from(u16::from_le_bytes([*c, *d]));
     let found = decode(link, bytes, length);
     if let Some((ip, tcp)) = plain_segment(link, bytes, length) {
-        // The short way is the same way.
-        let Ok(found) = &found else { panic!("plain, and not decoded") };
+        // The fast path gives the same result.
+        let Ok(found) = &found else { panic!("plain, but not decoded") };
         assert_eq!((found.ip, Tcp::of(&found.ip)), (ip, Ok(tcp)));
     }
     let Ok(found) = found else { return };
     sound(&found, bytes);
-    // A packet of which less was captured is the same packet, or cut off.
+    // Of a truncated packet, less is known, but nothing else.
     let cut = &bytes[..bytes.len() * usize::from(*cut) / 256];
     let Ok(less) = decode(link, cut, length) else { return };
     sound(&less, cut);
     if less.path.tunnels != found.path.tunnels {
-        // Of a tunnel whose header is cut off, the packet around it is told.
+        // Of a tunnel whose header is truncated, the outer packet is decoded.
         assert!(less.path.tunnels < found.path.tunnels);
         return;
     }
@@ -181,7 +183,7 @@ fn sound(found: &Decoded<'_>, bytes: &[u8]) {
         TcpOption::TimeStamps(value, echo) => Some((value, echo)),
         _ => None,
     });
-    assert_eq!(tcp.time_stamps(), stamps, "the short way is the same way");
+    assert_eq!(tcp.time_stamps(), stamps, "the fast path gives the same result");
     assert!(!tcp.has_time_stamps_alone() || stamps.is_some());
     assert!(options.clone().count() <= 20);
     for option in options {
@@ -193,69 +195,71 @@ fn sound(found: &Decoded<'_>, bytes: &[u8]) {
     }
 }
 
-/// What must hold of any stream: `crates/streams/tests/hostile.rs` says the same.
+/// What must hold for any stream, as in `crates/streams/tests/hostile.rs`. Returns its packets.
 fn stream(stream: &Stream) -> u64 {
     let mut stream = stream.clone();
     stream.finish();
-    if let Some(turn) = stream.last_turn() {
-        let _ = (turn.wait(), turn.whole());
+    if let Some(exchange) = stream.current_exchange() {
+        let _ = (exchange.response_wait(), exchange.total());
     }
-    let spent: i64 = stream.budget.sides.iter().flatten().sum();
-    assert_eq!(spent, stream.last - stream.first.min(stream.last), "the budget adds up");
-    assert!(stream.budget.sides.iter().flatten().all(|time| *time >= 0));
-    let told = streams::facts::of(&stream, stream.first);
-    assert!(told.lost_us() <= told.span_us, "more was lost than there was");
-    assert!(told.from_client.policed.len() <= 64 && told.from_server.policed.len() <= 64);
-    let mut packets = 0;
-    for direction in &stream.directions {
-        let counts = &direction.counts;
+    let length = stream.last - stream.first.min(stream.last);
+    assert_eq!(stream.times().total(), length, "the time breakdown adds up");
+    let captured = captured_stream(&stream, stream.first);
+    assert!(captured.lost_us() <= captured.span_us, "more time was lost than there was");
+    for direction in captured.directions() {
+        assert!(direction.policed.len() <= 64);
+    }
+    for end in stream.ends.iter() {
+        assert!(end.times.values().all(|time| time >= 0));
+        let counts = &end.sent.counts;
         assert!(counts.new_bytes <= counts.bytes, "{counts:?}");
-        direction.round_trip.timeout();
-        packets += counts.packets + u64::from(counts.copies);
+        end.sent.round_trip.timeout();
     }
-    packets
+    stream.captured_packets()
 }
 
-/// What must hold of any capture.
+/// What must hold for any capture.
 fn collected(of: &Collected, taken: u64, segments: u64) {
     let packets = &of.packets;
     assert_eq!((packets.packets, packets.segments), (taken, segments));
     assert!(packets.streams <= segments && packets.duplicate_packets <= segments);
-    assert!(of.unread + of.other_links + segments <= taken);
+    assert!(of.undecodable + of.unsupported_links + segments <= taken);
     assert!(packets.services.len() <= 256 && packets.worst.len() <= 1024);
-    assert_eq!(of.wanted.is_some(), packets.streams > 0, "the first stream was asked for");
+    assert_eq!(of.requested.is_some(), packets.streams > 0, "the first stream was requested");
     assert!(packets.worst.len() as u64 == packets.streams.min(1024));
-    for told in &packets.worst {
-        let spent: u64 =
-            told.directions().iter().flat_map(|one| &one.time_breakdown).map(|s| s.time_us).sum();
-        // Each part is rounded down.
-        assert!(spent <= told.span_us && told.span_us - spent <= 23, "the budget adds up");
-        assert!(told.number < packets.streams && told.lost_us() <= told.span_us);
+    for stream in &packets.worst {
+        let directions = stream.directions();
+        let shares = directions.iter().flat_map(|direction| &direction.time_breakdown);
+        let total: u64 = shares.map(|share| share.time_us).sum();
+        // Each category is rounded down.
+        let adds_up = total <= stream.span_us && stream.span_us - total <= 23;
+        assert!(adds_up, "the time breakdown adds up");
+        assert!(stream.number < packets.streams && stream.lost_us() <= stream.span_us);
     }
-    let (told, services) = (packets.streams, &packets.services);
-    assert!(services.iter().map(|service| service.streams).sum::<u64>() <= told);
+    let in_services: u64 = packets.services.iter().map(|service| service.streams).sum();
+    assert!(in_services <= packets.streams);
 }
 
-/// All packets through a [`Table`], whose streams are looked at, and through a [`Collector`].
+/// Takes all packets into a [`Table`], whose streams are checked, and into a [`Collector`].
 fn all<'a>(packets: impl Iterator<Item = Packet<'a>>) -> Collected {
     let (mut table, mut collector) = (Table::new(), Collector::new(Some(0)));
-    let (mut taken, mut segments, mut over, mut counted, mut last) = (0, 0, 0, 0, 0);
+    let (mut taken, mut segments, mut replaced, mut counted, mut last) = (0, 0, 0, 0, 0);
     for packet in packets {
         taken += 1;
-        let seen = collector.take(&packet);
+        let segment = collector.take(&packet);
         let Ok(decoded) = decode(packet.link, packet.bytes, packet.length) else { continue };
         let Ok(tcp) = Tcp::of(&decoded.ip) else { continue };
-        assert!(seen.is_some());
+        assert!(segment.is_some());
         segments += 1;
         last = packet.time_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(last);
         table.take(&decoded, &tcp, last, &mut |ended| {
-            over += 1;
+            replaced += 1;
             counted += stream(ended);
         });
     }
     counted += table.streams().iter().map(stream).sum::<u64>();
-    assert_eq!(counted, segments, "every segment is one of a stream");
-    assert_eq!(table.count(), over + table.streams().len() as u64);
+    assert_eq!(counted, segments, "every segment belongs to a stream");
+    assert_eq!(table.count(), replaced + table.streams().len() as u64);
     let all = collector.finish(vec!["a file".to_string()], 0);
     collected(&all, taken, segments);
     all
@@ -273,21 +277,21 @@ pub(super) fn collector(bytes: &[u8]) {
 }
 
 /// Bytes of a segment in the short form of [`segments`].
-const SEGMENT: usize = 12;
+const SEGMENT_BYTES: usize = 12;
 
-/// Segments in a short form, near each other as in real connections: four bits of which end of which
-/// connection, and what is odd; steps of time, sequence and acknowledgement; flags; window; length.
+/// Segments in a short form, near each other as in real connections: four bits for the end, its
+/// connection and what is odd; steps of time, sequence and acknowledgement; flags; window; length.
 pub(super) fn segments(bytes: &[u8]) {
     let mut ends = [[10_000u32, 50_000]; 4];
     let mut at = 1_700_000_000_000_000_000i128;
     let frames: Vec<(i128, Vec<u8>, u32)> = bytes
-        .as_chunks::<SEGMENT>()
+        .as_chunks::<SEGMENT_BYTES>()
         .0
         .iter()
         .map(|[who, later, unit, step, step2, ack, ack2, flags, window, data, data2, option]| {
             let (connection, side) = (usize::from(who >> 1 & 3), usize::from(who & 1));
             let wide = |low: &u8, high: &u8| i32::from(i16::from_le_bytes([*low, *high]));
-            // From a microsecond to days; back in time where the highest bit is set.
+            // From a microsecond to days; back in time if the highest bit is set.
             let time = i128::from(*later) << (unit & 0x3f).min(44);
             at += if unit & 0x80 == 0 { time } else { -time };
             let ours = &mut ends[connection];
@@ -333,7 +337,7 @@ pub(super) fn segments(bytes: &[u8]) {
     }));
 }
 
-/// What streams say in clear.
+/// Payload that is parsed: HTTP, DNS, TLS.
 pub(super) fn payload(bytes: &[u8]) {
     if let Some(request) = http::request(bytes) {
         assert!(!request.method.is_empty() && !request.target.is_empty());
@@ -358,7 +362,7 @@ pub(super) fn payload(bytes: &[u8]) {
         assert!(tls::record(bytes).is_some());
         let name = hello.server_name.unwrap_or("none");
         assert!((1..256).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic()));
-        // What is cut off has the same name, or none.
+        // A truncated one has the same name, or none.
         let half = tls::client_hello(&bytes[..bytes.len() / 2]);
         let half = half.and_then(|hello| hello.server_name);
         assert!(half.is_none() || half == hello.server_name);

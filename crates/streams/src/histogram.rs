@@ -1,47 +1,61 @@
-//! Times, counted by their size: quantiles of millions in the room of 128 numbers.
+//! Durations counted by their size: quantiles of millions in the room of 128 numbers.
 
-use crate::Nanos;
+use crate::time::Nanos;
 
-/// How many times there were in each step: four steps an octave, from 16 µs to 19 hours.
+/// How many durations fell into each step: four steps an octave, from 16 µs to 19 hours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Histogram(pub(crate) [u32; STEPS]);
+pub(crate) struct TimeHistogram {
+    counts: [u32; STEPS],
+}
 
 const STEPS: usize = 128;
-/// 2^14 ns, 16 µs.
-const SHORTEST: u32 = 14;
+/// Octave of the first step: 2^14 ns, 16 µs.
+const FIRST_OCTAVE: u32 = 14;
 
-impl Default for Histogram {
+impl Default for TimeHistogram {
     fn default() -> Self {
-        Histogram([0; STEPS])
+        TimeHistogram { counts: [0; STEPS] }
     }
 }
 
-impl Histogram {
-    pub(crate) fn add(&mut self, time: Nanos) {
-        let time = time.max(1 << SHORTEST).cast_unsigned();
+impl TimeHistogram {
+    /// The step into which a duration falls.
+    pub(crate) fn step_of(time: Nanos) -> u8 {
+        let time = time.max(1 << FIRST_OCTAVE).cast_unsigned();
         let octave = time.ilog2();
-        let step = (octave - SHORTEST) * 4 + ((time >> (octave - 2)) & 3) as u32;
-        let count = &mut self.0[(step as usize).min(STEPS - 1)];
-        *count = count.saturating_add(1);
+        let step = (octave - FIRST_OCTAVE) * 4 + ((time >> (octave - 2)) & 3) as u32;
+        step.min(STEPS as u32 - 1) as u8
     }
 
-    /// Adds those of another.
-    pub(crate) fn join(&mut self, other: &Histogram) {
-        for (count, more) in self.0.iter_mut().zip(other.0) {
+    /// Counts a duration.
+    pub(crate) fn add(&mut self, time: Nanos) {
+        self.add_to_step(Self::step_of(time), 1);
+    }
+
+    /// Counts so many durations of one step.
+    pub(crate) fn add_to_step(&mut self, step: u8, more: u32) {
+        if let Some(count) = self.counts.get_mut(usize::from(step)) {
             *count = count.saturating_add(more);
         }
     }
 
-    /// The time below which this share of the turns is, microseconds: the middle of its step.
+    /// Adds the durations of another histogram.
+    pub(crate) fn merge(&mut self, other: &TimeHistogram) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count = count.saturating_add(more);
+        }
+    }
+
+    /// The duration below which this share of all lies, microseconds: the middle of its step.
     pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
-        let all: u64 = self.0.iter().map(|count| u64::from(*count)).sum();
+        let all: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
         let wanted = (all as f64 * share).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        let step = self.0.iter().position(|count| {
-            seen += u64::from(*count);
-            seen >= wanted
+        let mut below = 0u64;
+        let step = self.counts.iter().position(|count| {
+            below += u64::from(*count);
+            below >= wanted
         })?;
-        let (octave, quarter) = (step as u32 / 4 + SHORTEST, step as u64 % 4);
+        let (octave, quarter) = (step as u32 / 4 + FIRST_OCTAVE, step as u64 % 4);
         let from = (4 + quarter) << (octave - 2);
         Some((from + (1 << (octave - 3))) / 1_000)
     }
@@ -53,7 +67,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_within_a_step() {
-        let mut times = Histogram::default();
+        let mut times = TimeHistogram::default();
         assert_eq!(times.quantile(0.5), None);
         for millis in 1..=1000 {
             times.add(millis * 1_000_000);
@@ -64,6 +78,6 @@ mod tests {
         }
         times.add(Nanos::MIN);
         times.add(Nanos::MAX);
-        assert!(times.quantile(1.0).is_some_and(|most| most > 60_000_000_000));
+        assert!(times.quantile(1.0).is_some_and(|longest| longest > 60_000_000_000));
     }
 }

@@ -1,73 +1,72 @@
-//! Packets to streams: which segments belong together, which end sent what, what was lost,
-//! repeated or late on the way. A passive observer's view, from one place on the path.
+//! Packets to streams: which segments belong together, what each end sent, what was lost,
+//! retransmitted or late on the way, as a passive observer sees it from one place on the path.
+//!
+//! From packets to evidence:
 //!
 //! - [`table`]: packets to their streams; streams that ended make room
-//! - [`stream`]: one connection: its ends, its handshake, how it ended
-//! - [`direction`]: what one end sent: new bytes, repeated ones, holes; what its peer says of it
-//! - `counts`: what segments are, and how often
-//! - `histogram`: times, counted by their size
-//! - `holes`: ranges that were not seen
-//! - `copies`: packets that were captured twice
-//! - [`budget`]: where the time of a stream went
-//! - `edges`: the windows that were offered, as the end knew them that is far from here
-//! - [`growth`]: slow start
-//! - [`rates`]: the rate of a bulk transfer over time
-//! - `echo`: time stamps and their echo
-//! - [`lookups`]: names that were looked up
+//! - [`stream`]: one connection: its ends, its handshake, how it ended, where its time went
+//! - [`direction`]: what one end sent, and what its peer acknowledges; what each segment is
+//! - [`captured_stream`]: a stream as evidence
+//! - [`collect`]: a capture as evidence; [`collect::watch`] for others that want more than that
+//! - [`depth`]: streams in depth: exchanges, events, one stream packet by packet
 //! - [`path`]: two captures of the same streams, one at each end of a path
-//! - [`policing`]: token-bucket policers
-//! - [`facts`]: a stream as evidence
-//! - [`collect`]: a capture as evidence; in it `watch`, for whoever wants to see more, and `share`, for
-//!   several CPUs
-//! - [`round_trip`]: times from a segment to its acknowledgement, safe of retransmissions
-//! - [`spoken`]: what streams say in clear: HTTP/1, TLS
+//!
+//! What is watched of a stream:
+//!
+//! - [`segment`]: what a segment is, and how many of each kind were sent
+//! - `duplicates`: packets captured twice
+//! - `sequence_gaps`: data that was not captured
+//! - `loss_recovery`: retransmissions, refused data, damage
+//! - [`round_trip`], `timestamp_echo`: times from a segment to its acknowledgement or echo
+//! - `right_edge`: the windows that were advertised, as a distant end knew them
+//! - [`time_breakdown`]: the category of each interval
+//! - [`exchange`]: requests and responses of any protocol
 //! - [`stall`]: times in which an end could not send, and why
-//! - `trouble`: what went wrong on a direction
-//! - [`turn`]: requests and answers of any protocol
-//! - [`depth`]: streams in depth: what passed between two packets, turns, events, one packet by packet
-//! - [`silence`]: silences, and whether a stream outlived them
-//! - [`sizes`]: packets that are too large for the path
-//! - [`sequence`]: sequence numbers that do not wrap
+//! - [`idle_period`]: idle periods, and whether a stream survived them
+//! - [`slow_start`], [`throughput`], [`policing`], [`path_mtu`]: what limits a transfer
+//! - [`application_protocol`], `dns`: HTTP/1, TLS and DNS
+//!
+//! Below all of them: [`sequence`], `time`, [`ends`], `histogram`.
 //!
 //! Memory is bounded for each stream and does not grow with the length of a capture.
 
-pub mod budget;
+pub mod application_protocol;
+pub mod captured_stream;
 pub mod collect;
-mod copies;
-mod counts;
 pub mod depth;
 pub mod direction;
-mod echo;
-mod edges;
-pub mod facts;
-pub mod growth;
+mod dns;
+mod duplicates;
+pub mod ends;
+pub mod exchange;
 mod histogram;
-mod holes;
-pub mod lookups;
-mod maybe;
+pub mod idle_period;
+mod loss_recovery;
 pub mod path;
+pub mod path_mtu;
 pub mod policing;
-pub mod rates;
+mod right_edge;
 pub mod round_trip;
+pub mod segment;
 pub mod sequence;
-pub mod silence;
-pub mod sizes;
-pub mod spoken;
+mod sequence_gaps;
+pub mod slow_start;
 pub mod stall;
 pub mod stream;
 pub mod table;
-mod trouble;
-pub mod turn;
+pub mod throughput;
+mod time;
+pub mod time_breakdown;
+mod timestamp_echo;
 
-pub use collect::watch::{Passed, Watch};
-pub use collect::{Collected, Collector, Seen};
-pub use direction::{Direction, Kind};
-pub use maybe::Maybe;
-pub use policing::Policed;
-pub use stall::{Reason, Stall};
-pub use stream::{End, Stream};
+pub use collect::watch::{Watch, WatchedSegment};
+pub use collect::{Collected, CollectedSegment, Collector};
+pub use direction::Direction;
+pub use ends::Ends;
+pub use exchange::Exchange;
+pub use loss_recovery::{ChecksumCounts, SegmentTimeouts};
+pub use segment::{SegmentCounts, SegmentKind};
+pub use stall::{Stall, StallReason};
+pub use stream::{SegmentEvent, Stream, StreamState};
 pub use table::Table;
-pub use turn::Turn;
-
-/// Time since 1970-01-01 UTC, nanoseconds: enough for 292 years either way.
-pub type Nanos = i64;
+pub use time::{Nanos, OptionalTime};

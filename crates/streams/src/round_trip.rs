@@ -1,96 +1,147 @@
-//! Times from a segment to its acknowledgement. A segment that was sent twice gives none: nobody
-//! knows which of the two was acknowledged (Karn's rule).
+//! Round trips: times from a segment to its acknowledgement. A retransmitted segment gives none, as
+//! nobody knows which of its transmissions was acknowledged (Karn's algorithm, RFC 6298, 3).
 
 use crate::sequence::Sequence;
-use crate::{Maybe, Nanos};
+use crate::time::{Nanos, OptionalTime};
 
-/// Segments that are timed at once; more are sent between two acknowledgements only by streams
-/// whose round trip is known well from those.
-const TIMED: usize = 4;
+/// Segments timed at once. More are sent between two acknowledgements only by streams whose round
+/// trip is known well from these.
+const MAX_TIMED_SEGMENTS: usize = 4;
+/// Samples before statistics under load are kept: most streams have no more.
+const SAMPLES_BEFORE_LOAD: u64 = 4;
+/// A longer time, ten minutes, is no round trip.
+const MAX_ROUND_TRIP: Nanos = 600_000_000_000;
+/// More than this above the shortest is a queue, where the shortest is short: schedulers and Wi-Fi
+/// take as long now and then.
+const MIN_QUEUE_DELAY: Nanos = 20_000_000;
+/// Shortest retransmission timeout of Linux beyond the round trip (`TCP_RTO_MIN`).
+pub(crate) const MIN_TIMEOUT: Nanos = 200_000_000;
+/// Retransmission timeout before the first sample (RFC 6298, 2.1).
+pub(crate) const INITIAL_TIMEOUT: Nanos = 1_000_000_000;
 
-/// Samples that tell nothing of load: most streams have no more.
-const FEW: u64 = 4;
-/// A round trip longer than this, ten minutes, is none.
-const LONGEST: Nanos = 600_000_000_000;
-
-/// Round trips of one direction, as the place of capture sees them: from data that passes to its
-/// acknowledgement that passes back.
+/// Times the segments of one direction, as seen at the place of capture: from data that passes to
+/// the acknowledgement that passes back.
 #[derive(Debug, Clone, Default)]
-pub struct RoundTrip {
-    timed: [Timed; TIMED],
-    /// How many of them are in use, oldest first.
-    used: u8,
-    /// Up to where something has been sent twice: until that is acknowledged only selective
-    /// acknowledgements tell when a segment arrived.
-    repaired: Sequence,
-    times: Times,
+pub struct RoundTripTimer {
+    timed: TimedSegments,
+    /// End of the last retransmission: until it is acknowledged, only selective acknowledgements
+    /// tell when a segment arrived.
+    retransmitted: Sequence,
+    times: RoundTripTimes,
 }
 
-impl std::ops::Deref for RoundTrip {
-    type Target = Times;
+impl std::ops::Deref for RoundTripTimer {
+    type Target = RoundTripTimes;
 
-    fn deref(&self) -> &Times {
+    fn deref(&self) -> &RoundTripTimes {
         &self.times
+    }
+}
+
+/// Segments in flight that are timed, oldest first.
+#[derive(Debug, Clone, Copy, Default)]
+struct TimedSegments {
+    segments: [TimedSegment; MAX_TIMED_SEGMENTS],
+    used: u8,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct TimedSegment {
+    end: Sequence,
+    sent_at: Nanos,
+}
+
+impl TimedSegments {
+    #[inline(always)]
+    fn iter(&self) -> impl DoubleEndedIterator<Item = &TimedSegment> {
+        self.segments.iter().take(usize::from(self.used))
+    }
+
+    /// Adds a segment if there is room.
+    #[inline(always)]
+    fn push(&mut self, segment: TimedSegment) {
+        if let Some(free) = self.segments.get_mut(usize::from(self.used)) {
+            *free = segment;
+            self.used += 1;
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&TimedSegment) -> bool) {
+        let all = *self;
+        self.used = 0;
+        all.iter().filter(|segment| keep(segment)).for_each(|segment| self.push(*segment));
+    }
+
+    /// Removes the segments that end at this number or before, and returns the last of them.
+    #[inline(always)]
+    fn remove_until(&mut self, to: Sequence) -> Option<TimedSegment> {
+        let (mut covered, mut last) = (0, None);
+        for segment in self.iter().take_while(|segment| segment.end <= to) {
+            covered += 1;
+            last = Some(*segment);
+        }
+        // No more are covered than there are.
+        self.segments.copy_within(usize::from(covered).., 0);
+        self.used -= covered;
+        last
     }
 }
 
 /// Round trips that were measured.
 #[derive(Debug, Clone, Default)]
-pub struct Times {
-    least: Maybe,
-    most: Maybe,
-    /// Smoothed as RFC 6298 has it.
-    smoothed: Maybe,
-    /// Its mean deviation.
-    deviation: Nanos,
-    /// Samples.
+pub struct RoundTripTimes {
+    min: OptionalTime,
+    max: OptionalTime,
+    /// SRTT (RFC 6298).
+    smoothed: OptionalTime,
+    /// RTTVAR (RFC 6298).
+    variation: Nanos,
+    /// Number of samples.
     pub samples: u64,
-    /// How they were under load; the first few tell nothing of it.
-    load: Option<Box<Load>>,
+    /// Round trips under load, after the first few.
+    load: Option<Box<LoadStatistics>>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Timed {
-    end: Sequence,
-    sent: Nanos,
-}
-
-/// More than this beyond the shortest is a queue, where the shortest is short: schedulers and
-/// Wi-Fi take as long now and then.
-const QUEUE: Nanos = 20_000_000;
-
-/// Round trips and the bytes that were out meanwhile: sums, in milliseconds and KiB.
+/// Round trips and the bytes in flight meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Load {
+pub struct LoadStatistics {
     samples: u32,
     inflated: u32,
-    /// Times that something was lost after all had gone well, and times that the last round trip
-    /// before was long: a queue was full.
-    losses: u32,
-    full: u32,
-    long: bool,
+    losses: LossEpisodes,
+    last_is_inflated: bool,
+    /// Sums, in milliseconds and KiB.
     time: f64,
     flight: f64,
-    time_time: f64,
-    flight_flight: f64,
+    time_squared: f64,
+    flight_squared: f64,
     time_flight: f64,
 }
 
-impl Load {
+/// Loss episodes: losses after everything before had been acknowledged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LossEpisodes {
+    /// All of them.
+    pub count: u32,
+    /// Those after an inflated round trip: a queue was full.
+    pub after_inflated: u32,
+}
+
+impl LoadStatistics {
     #[inline(always)]
-    fn add(&mut self, sample: Nanos, least: Nanos, flight: u64) {
+    fn add(&mut self, sample: Nanos, min: Nanos, flight: u64) {
         let (time, flight) = (sample as f64 * 1e-6, flight as f64 * (1.0 / 1024.0));
         self.samples = self.samples.saturating_add(1);
-        self.long = sample > least.saturating_mul(2) && sample - least > QUEUE;
-        self.inflated += u32::from(self.long);
+        self.last_is_inflated =
+            sample > min.saturating_mul(2) && sample.saturating_sub(min) > MIN_QUEUE_DELAY;
+        self.inflated = self.inflated.saturating_add(u32::from(self.last_is_inflated));
         self.time += time;
         self.flight += flight;
-        self.time_time += time * time;
-        self.flight_flight += flight * flight;
+        self.time_squared += time * time;
+        self.flight_squared += flight * flight;
         self.time_flight += time * flight;
     }
 
-    /// How many, those by time stamps too.
+    /// Number of samples, those from time stamps included.
     pub fn samples(&self) -> u64 {
         u64::from(self.samples)
     }
@@ -100,127 +151,120 @@ impl Load {
         (self.time / f64::from(self.samples.max(1)) * 1e6) as Nanos
     }
 
-    /// Share of the samples that were twice the shortest and 20 ms longer.
-    pub fn inflated(&self) -> f64 {
+    /// Share of the samples that are inflated: twice the shortest, and 20 ms longer.
+    pub fn inflated_share(&self) -> f64 {
         f64::from(self.inflated) / f64::from(self.samples.max(1))
     }
 
-    /// Times that something was lost after all had gone well; and those of them at which the last
-    /// round trip was twice the shortest and 20 ms longer.
-    pub fn losses(&self) -> (u32, u32) {
-        (self.losses, self.full)
+    /// Loss episodes.
+    pub fn losses(&self) -> LossEpisodes {
+        self.losses
     }
 
-    /// How closely times follow the bytes that were out: correlation, -1 to 1.
-    pub fn follows(&self) -> Option<f64> {
+    /// Correlation of round trips with the bytes in flight, -1 to 1; `None`: one of them is
+    /// constant.
+    pub fn flight_correlation(&self) -> Option<f64> {
         let count = f64::from(self.samples);
         let both = count * self.time_flight - self.time * self.flight;
-        let times = count * self.time_time - self.time.powi(2);
-        let flights = count * self.flight_flight - self.flight.powi(2);
+        let times = count * self.time_squared - self.time.powi(2);
+        let flights = count * self.flight_squared - self.flight.powi(2);
         let scale = (times * flights).sqrt();
         (times > 0.0 && flights > 0.0 && scale.is_finite() && scale > 0.0)
             .then(|| (both / scale).clamp(-1.0, 1.0))
     }
 }
 
-impl RoundTrip {
+impl RoundTripTimer {
     /// New data passed.
     #[inline]
     pub(crate) fn sent(&mut self, end: Sequence, at: Nanos) {
-        if let Some(free) = self.timed.get_mut(usize::from(self.used)) {
-            *free = Timed { end, sent: at };
-            self.used += 1;
+        self.timed.push(TimedSegment { end, sent_at: at });
+    }
+
+    /// A time stamp came back in an acknowledgement: a sample for retransmitted data too, but as
+    /// coarse as the clock of the time stamps.
+    #[inline]
+    pub(crate) fn timestamp_echoed(&mut self, sample: Nanos, flight: u64) {
+        if self.timed.used == 0 && self.times.samples > 0 {
+            self.times.add_under_load(sample, flight);
         }
     }
 
-    /// A time stamp came back in an acknowledgement: that tells also of what was sent twice, but is as
-    /// coarse as the clock of the stamps.
+    /// A fast retransmission was acknowledged. The original had not arrived, or duplicate
+    /// acknowledgements would not have asked for it: this is the round trip of the retransmission,
+    /// unless it is shorter than any.
     #[inline]
-    pub(crate) fn echoed(&mut self, sample: Nanos, flight: u64) {
-        if self.used == 0 && self.times.samples > 0 {
-            self.times.under_load(sample, flight);
+    pub(crate) fn fast_retransmission_acknowledged(&mut self, sample: Nanos, flight: u64) {
+        if self.times.min().is_some_and(|min| min <= sample) {
+            self.times.add_under_load(sample, flight);
         }
     }
 
-    /// A segment that was asked for again, and repeated, was acknowledged. The first one had not
-    /// arrived, or it would not have been asked for: this is the round trip of the second, unless it
-    /// is shorter than any.
+    /// Data before `end` was retransmitted: an acknowledgement may be for either transmission.
     #[inline]
-    pub(crate) fn repaired(&mut self, sample: Nanos, flight: u64) {
-        if self.times.least().is_some_and(|least| least <= sample) {
-            self.times.under_load(sample, flight);
-        }
-    }
-
-    /// Old data passed again, before `end`: nobody knows which of the two an acknowledgement is for.
-    #[inline]
-    pub(crate) fn repeated(&mut self, end: Sequence) {
-        if self.repaired.known().is_none()
+    pub(crate) fn retransmitted(&mut self, end: Sequence) {
+        if self.retransmitted.known().is_none()
             && let Some(load) = &mut self.times.load
         {
-            load.losses = load.losses.saturating_add(1);
-            load.full += u32::from(load.long);
+            let LossEpisodes { count, after_inflated } = &mut load.losses;
+            *count = count.saturating_add(1);
+            *after_inflated = after_inflated.saturating_add(u32::from(load.last_is_inflated));
         }
-        self.repaired = self.repaired.max(end);
+        self.retransmitted = self.retransmitted.max(end);
     }
 
     /// Data was acknowledged selectively.
     #[inline]
-    pub(crate) fn selected(&mut self, from: Sequence, to: Sequence, at: Nanos, flight: u64) {
-        let used = usize::from(self.used);
-        let inside = |timed: &Timed| timed.end > from && timed.end <= to;
-        let Some(last) = self.timed[..used].iter().rposition(inside) else { return };
-        let sample = at.saturating_sub(self.timed[last].sent);
-        let mut kept = 0;
-        for place in 0..used {
-            if !inside(&self.timed[place]) {
-                self.timed[kept] = self.timed[place];
-                kept += 1;
-            }
-        }
-        self.used = kept as u8;
+    pub(crate) fn selectively_acknowledged(
+        &mut self,
+        from: Sequence,
+        to: Sequence,
+        at: Nanos,
+        flight: u64,
+    ) {
+        let inside = |segment: &TimedSegment| segment.end > from && segment.end <= to;
+        let Some(last) = self.timed.iter().rfind(|segment| inside(segment)) else { return };
+        let sample = at.saturating_sub(last.sent_at);
+        self.timed.retain(|segment| !inside(segment));
         self.times.add(sample, flight);
     }
 
-    /// All before `to` was acknowledged. The sample is that of the last segment that this covers:
-    /// earlier ones may have waited for a delayed acknowledgement. `flight` is what was out before.
+    /// Everything before `to` was acknowledged. The sample is that of the last segment covered:
+    /// earlier ones may have waited for a delayed acknowledgement. `flight` are the bytes that were
+    /// in flight before.
     #[inline]
     pub(crate) fn acknowledged(&mut self, to: Sequence, at: Nanos, flight: u64) -> Option<Nanos> {
-        let timed = &self.timed[..usize::from(self.used)];
-        let covered = timed.iter().take_while(|timed| timed.end <= to).count();
-        let last = timed.get(covered.checked_sub(1)?)?;
-        let sample = at.saturating_sub(last.sent);
-        self.timed.copy_within(covered..usize::from(self.used), 0);
-        self.used -= covered as u8;
-        if let Some(repaired) = self.repaired.known() {
-            if repaired <= to {
-                (self.repaired, self.used) = (Sequence::default(), 0);
+        let last = self.timed.remove_until(to)?;
+        if let Some(retransmitted) = self.retransmitted.known() {
+            if retransmitted <= to {
+                (self.retransmitted, self.timed.used) = (Sequence::default(), 0);
             }
             return None;
         }
-        // Clocks of captures go back now and then, and jump.
-        self.times.add(sample, flight)
+        self.times.add(at.saturating_sub(last.sent_at), flight)
     }
 }
 
-impl Times {
-    /// A sample, and the bytes that were out meanwhile.
+impl RoundTripTimes {
+    /// Adds a sample, and the bytes in flight meanwhile. A time that cannot be one is ignored:
+    /// clocks of captures step back now and then.
     #[inline]
     pub(crate) fn add(&mut self, sample: Nanos, flight: u64) -> Option<Nanos> {
-        if !(0..=LONGEST).contains(&sample) {
+        if !(0..=MAX_ROUND_TRIP).contains(&sample) {
             return None;
         }
         self.samples += 1;
-        self.least = self.least().map_or(sample, |least| least.min(sample)).into();
-        self.under_load(sample, flight);
+        self.min = self.min().map_or(sample, |min| min.min(sample)).into();
+        self.add_under_load(sample, flight);
         match self.smoothed() {
             None => {
                 self.smoothed = sample.into();
-                self.deviation = sample / 2;
+                self.variation = sample / 2;
             }
             Some(smoothed) => {
+                // No sample is longer than ten minutes: nothing here overflows.
                 let off = (smoothed - sample).abs();
-                self.deviation += (off - self.deviation) / 4;
+                self.variation += (off - self.variation) / 4;
                 self.smoothed = (smoothed + (sample - smoothed) / 8).into();
             }
         }
@@ -229,42 +273,42 @@ impl Times {
 
     /// Shortest, nanoseconds.
     #[inline]
-    pub fn least(&self) -> Option<Nanos> {
-        self.least.get()
+    pub fn min(&self) -> Option<Nanos> {
+        self.min.get()
     }
 
     /// Longest, nanoseconds.
-    pub fn most(&self) -> Option<Nanos> {
-        self.most.get()
+    pub fn max(&self) -> Option<Nanos> {
+        self.max.get()
     }
 
-    /// Smoothed as RFC 6298 has it, nanoseconds.
+    /// SRTT (RFC 6298), nanoseconds.
     #[inline]
     pub fn smoothed(&self) -> Option<Nanos> {
         self.smoothed.get()
     }
 
-    /// How they were under load; `None`: there were too few.
-    pub fn load(&self) -> Option<&Load> {
+    /// Round trips under load; `None`: there were too few samples.
+    pub fn load(&self) -> Option<&LoadStatistics> {
         self.load.as_deref()
     }
 
-    /// A time that tells of load and may not be one of the way alone.
+    /// Adds a time that shows load, and may not be that of the path alone.
     #[inline]
-    fn under_load(&mut self, sample: Nanos, flight: u64) {
-        self.most = self.most().map_or(sample, |most| most.max(sample)).into();
-        if self.samples > FEW {
-            let least = self.least().unwrap_or(sample);
-            self.load.get_or_insert_default().add(sample, least, flight);
+    fn add_under_load(&mut self, sample: Nanos, flight: u64) {
+        self.max = self.max().map_or(sample, |max| max.max(sample)).into();
+        if self.samples > SAMPLES_BEFORE_LOAD {
+            let min = self.min().unwrap_or(sample);
+            self.load.get_or_insert_default().add(sample, min, flight);
         }
     }
 
     /// The retransmission timeout that Linux would have: `SRTT + max(4·RTTVAR, 200 ms)`, and a
-    /// second before there is a sample.
+    /// second before the first sample.
     pub fn timeout(&self) -> Nanos {
-        const LEAST: Nanos = 200_000_000;
-        const WITHOUT: Nanos = 1_000_000_000;
-        self.smoothed().map_or(WITHOUT, |smoothed| smoothed + (4 * self.deviation).max(LEAST))
+        self.smoothed().map_or(INITIAL_TIMEOUT, |smoothed| {
+            smoothed.saturating_add(self.variation.saturating_mul(4).max(MIN_TIMEOUT))
+        })
     }
 }
 
@@ -273,39 +317,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_those_of_the_last_segment_covered() {
-        let mut trip = RoundTrip::default();
-        trip.sent(Sequence(100), 0);
-        trip.sent(Sequence(200), 10);
-        trip.sent(Sequence(300), 20);
-        assert_eq!(trip.acknowledged(Sequence(150), 50, 0), Some(50));
-        assert_eq!(trip.acknowledged(Sequence(300), 60, 0), Some(40));
-        assert_eq!(trip.acknowledged(Sequence(300), 70, 0), None);
-        assert_eq!((trip.least(), trip.most(), trip.samples), (Some(40), Some(50), 2));
+    fn a_sample_is_that_of_the_last_segment_covered() {
+        let mut timer = RoundTripTimer::default();
+        timer.sent(Sequence(100), 0);
+        timer.sent(Sequence(200), 10);
+        timer.sent(Sequence(300), 20);
+        assert_eq!(timer.acknowledged(Sequence(150), 50, 0), Some(50));
+        assert_eq!(timer.acknowledged(Sequence(300), 60, 0), Some(40));
+        assert_eq!(timer.acknowledged(Sequence(300), 70, 0), None);
+        assert_eq!((timer.min(), timer.max(), timer.samples), (Some(40), Some(50), 2));
     }
 
     #[test]
-    fn what_was_sent_twice_is_not_timed() {
-        let mut trip = RoundTrip::default();
-        trip.sent(Sequence(100), 0);
-        trip.repeated(Sequence(100));
-        assert_eq!(trip.acknowledged(Sequence(100), 1_000, 0), None);
-        assert_eq!(trip.timeout(), 1_000_000_000);
-        trip.sent(Sequence(200), 2_000);
-        assert_eq!(trip.acknowledged(Sequence(200), 1_000, 0), None, "the clock went back");
+    fn a_retransmitted_segment_is_not_timed() {
+        let mut timer = RoundTripTimer::default();
+        timer.sent(Sequence(100), 0);
+        timer.retransmitted(Sequence(100));
+        assert_eq!(timer.acknowledged(Sequence(100), 1_000, 0), None);
+        assert_eq!(timer.timeout(), 1_000_000_000);
+        timer.sent(Sequence(200), 2_000);
+        assert_eq!(timer.acknowledged(Sequence(200), 1_000, 0), None, "the clock stepped back");
     }
 
     #[test]
-    fn behind_a_hole_selective_acknowledgements_tell() {
-        let mut trip = RoundTrip::default();
-        trip.sent(Sequence(100), 0);
-        trip.sent(Sequence(200), 0);
-        trip.repeated(Sequence(100));
-        trip.sent(Sequence(300), 1_000);
-        trip.selected(Sequence(200), Sequence(300), 1_040, 0);
-        assert_eq!((trip.least(), trip.samples), (Some(40), 1));
-        assert_eq!(trip.acknowledged(Sequence(300), 5_000, 0), None, "it waited for the hole");
-        trip.sent(Sequence(400), 6_000);
-        assert_eq!(trip.acknowledged(Sequence(400), 6_030, 0), Some(30));
+    fn behind_a_gap_selective_acknowledgements_give_samples() {
+        let mut timer = RoundTripTimer::default();
+        timer.sent(Sequence(100), 0);
+        timer.sent(Sequence(200), 0);
+        timer.retransmitted(Sequence(100));
+        timer.sent(Sequence(300), 1_000);
+        timer.selectively_acknowledged(Sequence(200), Sequence(300), 1_040, 0);
+        assert_eq!((timer.min(), timer.samples), (Some(40), 1));
+        assert_eq!(timer.acknowledged(Sequence(300), 5_000, 0), None, "it waited for the gap");
+        timer.sent(Sequence(400), 6_000);
+        assert_eq!(timer.acknowledged(Sequence(400), 6_030, 0), Some(30));
     }
 }

@@ -1,20 +1,25 @@
-//! Stalls: times in which one end had data for the other and could not send it, each with its name.
+//! Stalls: times in which one end had data for the other and could not send it, each with its
+//! reason.
 //!
 //! - a closed window: the other end does not read;
-//! - a delayed acknowledgement that Nagle's algorithm waits for.
+//! - a delayed acknowledgement for which Nagle's algorithm waits.
 
+use std::ops::RangeInclusive;
+
+use model::Side;
 use wire::packet::tcp::{Flags, Tcp};
 
-use crate::direction::{Direction, Kind};
-use crate::{Maybe, Nanos};
+use crate::direction::Direction;
+use crate::segment::SegmentKind;
+use crate::time::{Nanos, OptionalTime};
 
 /// Why an end could not send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum StallReason {
     /// The other end's window was closed, or too small to be worth a segment.
-    Window,
-    /// A small segment was out, another was held until the first was acknowledged (RFC 896), and
-    /// the other end delayed that acknowledgement (RFC 1122, 4.2.3.2).
+    ClosedWindow,
+    /// A small segment was in flight, another was held until the first was acknowledged (RFC 896),
+    /// and the other end delayed that acknowledgement (RFC 1122, 4.2.3.2).
     DelayedAck,
 }
 
@@ -22,31 +27,47 @@ pub enum Reason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
     /// Why.
-    pub reason: Reason,
-    /// Who could not send: 0 is the client.
-    pub side: usize,
+    pub reason: StallReason,
+    /// The end that could not send.
+    pub side: Side,
     /// When it began.
     pub began: Nanos,
-    /// How long it lasted. Of a delayed acknowledgement: without the round trip that it would have
+    /// How long it lasted. A delayed acknowledgement: without the round trip that it would have
     /// taken anyway.
-    pub lasted: Nanos,
+    pub duration: Nanos,
+}
+
+/// A stall of an end that is known from the context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OwnStall {
+    reason: StallReason,
+    began: Nanos,
+    duration: Nanos,
+}
+
+impl OwnStall {
+    /// The stall of this end.
+    pub(crate) fn of(self, side: Side) -> Stall {
+        let OwnStall { reason, began, duration } = self;
+        Stall { reason, side, began, duration }
+    }
 }
 
 /// Stalls of one end.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Stalled {
+pub struct StallTotals {
     /// Closed windows.
-    pub window: Sum,
+    pub closed_window: StallSum,
     /// Delayed acknowledgements.
-    pub delayed_ack: Sum,
+    pub delayed_ack: StallSum,
 }
 
-/// Times added up.
+/// Stalls for one reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct StallSum {
     /// How many.
     pub count: u64,
-    /// All of them, nanoseconds.
+    /// Their total, nanoseconds.
     pub total: Nanos,
     /// The longest, nanoseconds.
     pub longest: Nanos,
@@ -54,141 +75,143 @@ pub struct Sum {
     pub longest_ended_at: u64,
 }
 
-impl Sum {
-    /// One more.
-    pub fn add(&mut self, time: Nanos, packet: u64) {
-        let time = time.max(0);
+impl StallSum {
+    /// Adds a stall.
+    pub fn add(&mut self, duration: Nanos, packet: u64) {
+        let duration = duration.max(0);
         self.count += 1;
-        self.total = self.total.saturating_add(time);
-        if time > self.longest || self.count == 1 {
-            (self.longest, self.longest_ended_at) = (time, packet);
+        self.total = self.total.saturating_add(duration);
+        if duration > self.longest || self.count == 1 {
+            (self.longest, self.longest_ended_at) = (duration, packet);
         }
     }
 }
 
 /// How late a delayed acknowledgement comes, beyond the round trip: 40 ms of Linux and newer
 /// Windows, 100 ms of the BSDs and macOS, 200 ms of older Windows.
-const DELAYS: [std::ops::RangeInclusive<Nanos>; 3] =
+const ACK_DELAYS: [RangeInclusive<Nanos>; 3] =
     [30_000_000..=60_000_000, 85_000_000..=115_000_000, 150_000_000..=215_000_000];
-/// How soon after it the held segment leaves, at least allowed: clocks of captures are coarse.
-const RELEASE: Nanos = 2_000_000;
+/// How soon after the acknowledgement the held segment leaves, at least allowed: clocks of captures
+/// are coarse.
+const MIN_RELEASE_TIME: Nanos = 2_000_000;
 
-/// What may become a stall of one direction.
+/// Finds the stalls of one end.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Waiting {
-    /// Since when the other end's window is closed.
-    closed: Maybe,
-    /// When a small segment left after which its sender was silent.
-    small: Maybe,
-    /// When a pure acknowledgement covered it.
-    acknowledged: Maybe,
-    /// Small segments of which the acknowledgement came as late as a delayed one, whether somebody
-    /// waited for it or not.
-    pub(crate) late: u32,
+pub(crate) struct StallDetector {
+    /// Since when the peer's window is closed.
+    closed_since: OptionalTime,
+    /// When a small segment left after which this end sent nothing.
+    small_sent_at: OptionalTime,
+    /// When a pure acknowledgement covered that segment.
+    small_acknowledged_at: OptionalTime,
+    /// Small segments whose acknowledgement came as late as a delayed one, whether or not this end
+    /// waited for it.
+    pub(crate) acknowledged_late: u32,
 }
 
-/// By how much an acknowledgement was delayed, beyond the way.
-fn delay(own: &Direction, after: Nanos) -> Nanos {
-    let least = own.round_trip.least().unwrap_or(0);
-    // The acknowledgement of the segment itself may be the least there was.
-    if least + RELEASE >= after { after } else { after - least }
+/// By how much an acknowledgement was delayed, beyond the round trip.
+fn ack_delay(own: &Direction, after: Nanos) -> Nanos {
+    let min = own.round_trip.min().unwrap_or(0);
+    // The acknowledgement of the segment itself may be the fastest there was.
+    if min.saturating_add(MIN_RELEASE_TIME) >= after { after } else { after.saturating_sub(min) }
 }
 
-fn is_late(delay: Nanos) -> bool {
-    DELAYS.iter().any(|range| range.contains(&delay))
+fn is_delayed_ack(delay: Nanos) -> bool {
+    ACK_DELAYS.iter().any(|range| range.contains(&delay))
 }
 
-impl Waiting {
-    /// A packet of this direction. `way` is the time from here to its sender and back, where it is
-    /// known.
+impl StallDetector {
+    /// This end sent a packet. `loop_time` is the time from the place of capture to this end and
+    /// back, where it is known.
     #[inline]
-    pub(crate) fn sent(
+    pub(crate) fn own_packet(
         &mut self,
         own: &Direction,
-        kind: Kind,
+        kind: SegmentKind,
         tcp: &Tcp<'_>,
         at: Nanos,
-        way: Option<Nanos>,
-    ) -> Option<(Reason, Nanos, Nanos)> {
+        loop_time: Option<Nanos>,
+    ) -> Option<OwnStall> {
         if tcp.length == 0 {
             return None;
         }
-        let small = tcp.length < own.segment();
+        let small = tcp.length < own.mss();
         let held = self
-            .small
+            .small_sent_at
             .get()
-            .zip(self.acknowledged.get())
-            .filter(|_| kind == Kind::New && small && !own.filled);
+            .zip(self.small_acknowledged_at.get())
+            .filter(|_| kind == SegmentKind::New && small && !own.window_full);
         let stall = held.and_then(|(began, acknowledged)| {
-            // Where the way is not known, anything that comes soon after would seem released.
-            let way = way?;
-            let delay = delay(own, acknowledged - began);
-            // Far from the sender, the acknowledgement has its way to it, and what it releases the
-            // way back.
-            let released = at - acknowledged <= way + RELEASE.max(way / 4);
-            (released && is_late(delay)).then_some((Reason::DelayedAck, began, delay))
+            // Where the distance is not known, anything that comes soon after would seem released.
+            let loop_time = loop_time?;
+            let duration = ack_delay(own, acknowledged.saturating_sub(began));
+            // Away from the sender, the acknowledgement travels to it, and the released segment
+            // back.
+            let max_time = loop_time.saturating_add(MIN_RELEASE_TIME.max(loop_time / 4));
+            let released = at.saturating_sub(acknowledged) <= max_time;
+            let reason = StallReason::DelayedAck;
+            (released && is_delayed_ack(duration)).then_some(OwnStall { reason, began, duration })
         });
-        self.acknowledged = Maybe::default();
-        // Only what is small and new can hold something back.
-        self.small = (kind == Kind::New && small).then_some(at).into();
+        self.small_acknowledged_at = OptionalTime::default();
+        // Nagle's algorithm holds data back behind a small new segment only.
+        self.small_sent_at = (kind == SegmentKind::New && small).then_some(at).into();
         stall
     }
 
-    /// A packet of the other direction: what it says of this one's data and of its own window.
+    /// The peer sent a packet: it acknowledges data of this end, and advertises a window.
     #[inline]
-    pub(crate) fn heard(
+    pub(crate) fn peer_packet(
         &mut self,
         own: &Direction,
         peer: &Direction,
         tcp: &Tcp<'_>,
         at: Nanos,
-    ) -> Option<(Reason, Nanos, Nanos)> {
+    ) -> Option<OwnStall> {
         if tcp.length > 0 || tcp.flags.has(Flags::FIN) || tcp.flags.has(Flags::SYN) {
-            // The other end had something to say: nobody waited for its acknowledgement alone.
-            (self.small, self.acknowledged) = (Maybe::default(), Maybe::default());
-        } else if let Some(began) = self.small.get()
-            && !self.acknowledged.is_known()
-            && own.flight() == 0
+            // The peer had something to send: its acknowledgement came along.
+            self.small_sent_at = OptionalTime::default();
+            self.small_acknowledged_at = OptionalTime::default();
+        } else if let Some(sent_at) = self.small_sent_at.get()
+            && !self.small_acknowledged_at.is_known()
+            && own.in_flight() == 0
         {
-            self.acknowledged = at.into();
-            self.late += u32::from(is_late(delay(own, at - began)));
+            self.small_acknowledged_at = at.into();
+            let late = is_delayed_ack(ack_delay(own, at.saturating_sub(sent_at)));
+            self.acknowledged_late = self.acknowledged_late.saturating_add(u32::from(late));
         }
-        self.window(own, peer, tcp, at)
+        self.peer_window(own, peer, tcp, at)
     }
 
-    /// Whether the window closed or opened.
-    fn window(
+    /// The peer's window closes or opens.
+    fn peer_window(
         &mut self,
         own: &Direction,
         peer: &Direction,
         tcp: &Tcp<'_>,
         at: Nanos,
-    ) -> Option<(Reason, Nanos, Nanos)> {
-        if own.counts.data == 0 || tcp.flags.has(Flags::SYN) {
+    ) -> Option<OwnStall> {
+        if own.counts.data_packets == 0 || tcp.flags.has(Flags::SYN) {
             return None;
         }
         if tcp.flags.has(Flags::RST) {
-            return self.over(at);
+            return self.end(at);
         }
         let window = peer.window?;
-        // Without the SYN nobody knows how small a window is, unless it is closed.
-        let enough =
-            if peer.scale_known() { own.segment().min(peer.largest_window / 2).max(1) } else { 1 };
-        match self.closed.get() {
-            None if window < enough => {
-                self.closed = at.into();
-                None
-            }
-            Some(began) if window >= enough => {
-                self.closed = Maybe::default();
-                Some((Reason::Window, began, at - began))
-            }
-            _ => None,
+        // Without the SYN the scale is not known: only a closed window is known to be small.
+        let min_window =
+            if peer.is_scale_known() { own.mss().min(peer.max_window / 2).max(1) } else { 1 };
+        if !self.closed_since.is_known() && window < min_window {
+            self.closed_since = at.into();
+        } else if self.closed_since.is_known() && window >= min_window {
+            return self.end(at);
         }
+        None
     }
 
-    /// The stream or the capture is over: a window that is still closed.
-    pub(crate) fn over(&mut self, at: Nanos) -> Option<(Reason, Nanos, Nanos)> {
-        self.closed.take().map(|began| (Reason::Window, began, at - began))
+    /// The stall behind a closed window ends: the window opens, or the stream is over.
+    pub(crate) fn end(&mut self, at: Nanos) -> Option<OwnStall> {
+        let began = self.closed_since.take()?;
+        let duration = at.saturating_sub(began);
+        Some(OwnStall { reason: StallReason::ClosedWindow, began, duration })
     }
 }

@@ -1,11 +1,14 @@
-//! Segments that nobody would send, at times that no clock has: nothing panics, counts stay sound.
+//! Segments that nobody would send, at times that no clock has: nothing panics, and counts are
+//! consistent.
 
 use proptest::prelude::*;
 use streams::Table;
+use streams::captured_stream::captured_stream;
 use wire::capture::LinkType;
 use wire::packet::{Tcp, decode};
 
-/// One packet: side, sequence, acknowledgement, flags, window, bytes of data, identification, time.
+/// One packet: whether the server sends it, sequence number, acknowledgement, flags, window, bytes of
+/// data, identification, time.
 type Segment = (bool, u32, u32, u8, u16, u16, u16, i64);
 
 fn packet((back, sequence, acknowledgement, flags, window, data, id, _): Segment) -> Vec<u8> {
@@ -25,33 +28,32 @@ fn packet((back, sequence, acknowledgement, flags, window, data, id, _): Segment
 
 fn run(segments: &[Segment]) {
     let mut table = Table::new();
-    let mut over = 0;
+    let mut replaced = 0;
     for segment in segments {
         let bytes = packet(*segment);
         let decoded = decode(LinkType::RAW, &bytes, bytes.len() as u32).expect("IP");
         let tcp = Tcp::of(&decoded.ip).expect("TCP");
-        table.take(&decoded, &tcp, segment.7, &mut |_| over += 1);
+        table.take(&decoded, &tcp, segment.7, &mut |_| replaced += 1);
     }
     let mut packets = 0;
     for stream in table.streams() {
         let mut stream = stream.clone();
         stream.finish();
-        stream.last_turn().map(|turn| (turn.wait(), turn.whole()));
-        let spent: i64 = stream.budget.sides.iter().flatten().sum();
-        let least = stream.budget.sides.iter().flatten().min();
-        assert_eq!(spent, stream.last - stream.first.min(stream.last), "the budget adds up");
-        assert!(least.is_some_and(|least| *least >= 0));
-        streams::facts::of(&stream, stream.first);
-        stream.handshake_time();
-        for direction in &stream.directions {
-            let counts = &direction.counts;
+        stream.current_exchange().map(|exchange| (exchange.response_wait(), exchange.total()));
+        let length = stream.last - stream.first.min(stream.last);
+        assert_eq!(stream.times().total(), length, "the time breakdown adds up");
+        captured_stream(&stream, stream.first);
+        stream.handshake.duration();
+        for end in stream.ends.iter() {
+            assert!(end.times.values().all(|time| time >= 0));
+            let counts = &end.sent.counts;
             assert!(counts.new_bytes <= counts.bytes, "{counts:?}");
-            direction.round_trip.timeout();
-            packets += counts.packets + u64::from(counts.copies);
+            end.sent.round_trip.timeout();
         }
+        packets += stream.captured_packets();
     }
-    assert!(over > 0 || packets == segments.len() as u64);
-    assert_eq!(table.count(), over + table.streams().len() as u64);
+    assert!(replaced > 0 || packets == segments.len() as u64);
+    assert_eq!(table.count(), replaced + table.streams().len() as u64);
 }
 
 proptest! {
@@ -60,7 +62,7 @@ proptest! {
         run(&segments);
     }
 
-    /// Closer to what happens: numbers near each other, times that go on, and back now and then.
+    /// Closer to what happens: numbers near each other, times that go forward, and back now and then.
     #[test]
     fn likely_segments(steps in proptest::collection::vec(
         (any::<bool>(), -3000i32..3000, -3000i32..3000, any::<u8>(), any::<bool>(), 0u16..3000, 0u16..9, -1000i64..50_000_000),

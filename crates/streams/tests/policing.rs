@@ -1,16 +1,17 @@
-//! Policers in real captures: what is found beside what was there.
+//! Policers in real captures: what is found against what was there.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use streams::policing::{Policed, Policing};
-use streams::{Kind, Table};
+use model::Side;
+use streams::policing::{PolicedResponse, PolicerDetector};
+use streams::{Ends, SegmentKind, Table};
 use sys::capture::Capture;
 use wire::packet::tcp::TcpOption;
 use wire::packet::{Tcp, decode};
 
-/// The captures of a folder; `None`, after saying so, without them.
+/// The captures of a folder; without them `None`, with a note.
 fn captures(folder: &str) -> Option<Vec<PathBuf>> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
     let folder = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from).join(folder);
@@ -23,19 +24,26 @@ fn captures(folder: &str) -> Option<Vec<PathBuf>> {
     Some(all)
 }
 
-/// An answer: its stream, who gave it, new bytes of it, what was found.
-struct Answer {
+/// A response: its stream, its sender, its bytes, what was found.
+struct Response {
     stream: u64,
-    side: usize,
+    side: Side,
     bytes: u64,
-    found: Option<Policed>,
+    found: Option<PolicedResponse>,
 }
 
-/// The answers of a capture, in order.
-fn answers(path: &Path) -> Vec<Answer> {
+/// What one end of a stream sends.
+#[derive(Default)]
+struct Watched {
+    detector: PolicerDetector,
+    bytes: u64,
+}
+
+/// The responses of a capture, in order.
+fn responses(path: &Path) -> Vec<Response> {
     let mut all = Vec::new();
     let mut table = Table::new();
-    let mut watched: HashMap<u64, [(Policing, u64); 2]> = HashMap::new();
+    let mut watched: HashMap<u64, Ends<Watched>> = HashMap::new();
     let Ok(mut capture) = Capture::open(path) else { return all };
     let read = capture.packets(|packet| {
         let Ok(decoded) = decode(packet.link, packet.bytes, packet.length) else {
@@ -46,35 +54,34 @@ fn answers(path: &Path) -> Vec<Answer> {
         let taken = table.take(&decoded, &tcp, at, &mut |_| {});
         let (stream, side, event) = (taken.stream, taken.side, taken.event);
         let both = watched.entry(stream.number).or_default();
-        if let Some(turn) = event.turn
-            && stream.directions[1 - usize::from(turn.asker)].flight() == 0
+        if let Some(exchange) = event.exchange
+            && stream.ends.get(exchange.requester.other()).sent.in_flight() == 0
         {
-            let side = 1 - usize::from(turn.asker);
-            let (policing, bytes) = &mut both[side];
-            let found = policing.end();
+            let side = exchange.requester.other();
+            let Watched { detector, bytes } = both.get_mut(side);
+            let found = detector.end_response();
             let bytes = std::mem::take(bytes);
-            all.push(Answer { stream: stream.number, side, bytes, found });
+            all.push(Response { stream: stream.number, side, bytes, found });
         }
-        if event.kind == Kind::Copy {
+        if event.kind == SegmentKind::DuplicatePacket {
             return ControlFlow::Continue(());
         }
-        if let Some(next) = stream.directions[side].next()
+        let (own, peer) = both.own_and_peer(side);
+        if let Some(next) = stream.ends.get(side).sent.next_sequence()
             && tcp.length > 0
         {
             let headers = decoded.ip.length.saturating_sub(tcp.length) + 20;
             let from = next.near(tcp.sequence);
-            let (policing, bytes) = &mut both[side];
-            policing.sent(event.kind, from, tcp.length, headers, at);
-            *bytes += u64::from(tcp.length);
+            own.detector.sent(event.kind, from, tcp.length, headers, at);
+            own.bytes += u64::from(tcp.length);
         }
-        if let Some(next) = stream.directions[1 - side].next() {
+        if let Some(next) = stream.ends.get(side.other()).sent.next_sequence() {
             let to = next.near(tcp.acknowledgement);
-            let (policing, _) = &mut both[1 - side];
-            policing.acknowledged(to, at);
+            peer.detector.acknowledged(to, at);
             for option in tcp.options() {
                 let TcpOption::Sack(sack) = option else { continue };
                 let Some((from, end)) = sack.blocks().next() else { continue };
-                policing.selected(to, to.near(from), to.near(end), at);
+                peer.detector.selectively_acknowledged(to, to.near(from), to.near(end), at);
             }
         }
         ControlFlow::Continue(())
@@ -85,11 +92,11 @@ fn answers(path: &Path) -> Vec<Answer> {
     let mut numbers: Vec<u64> = watched.keys().copied().collect();
     numbers.sort_unstable();
     for stream in numbers {
-        for (side, (policing, bytes)) in
-            watched.remove(&stream).unwrap_or_default().iter_mut().enumerate()
-        {
-            let found = policing.end();
-            all.push(Answer { stream, side, bytes: *bytes, found });
+        let mut both = watched.remove(&stream).unwrap_or_default();
+        for side in [Side::Client, Side::Server] {
+            let Watched { detector, bytes } = both.get_mut(side);
+            let found = detector.end_response();
+            all.push(Response { stream, side, bytes: *bytes, found });
         }
     }
     all
@@ -109,9 +116,9 @@ struct Recall {
     all: usize,
 }
 
-/// The traces of Flach et al.: the truth is in their names, their answers are chunks of 2 MB.
+/// The traces of Flach et al.: the truth is in their names, their responses are chunks of 2 MB.
 #[test]
-fn policers_of_a_router_lab() {
+fn policers_of_a_router_are_found() {
     let Some(captures) = captures("policing") else { return };
     let mut recall: BTreeMap<u64, Recall> = BTreeMap::new();
     let mut others = Recall::default();
@@ -121,8 +128,8 @@ fn policers_of_a_router_lab() {
         if !name.ends_with(".pcap.gz") {
             continue;
         }
-        let chunks: Vec<Answer> =
-            answers(&path).into_iter().filter(|answer| answer.bytes > 1_000_000).collect();
+        let chunks: Vec<Response> =
+            responses(&path).into_iter().filter(|response| response.bytes > 1_000_000).collect();
         let truth = figure(&name, "PCIR");
         let bucket = figure(&name, "PBC").unwrap_or(0);
         let this = match truth {
@@ -158,26 +165,26 @@ fn policers_of_a_router_lab() {
     }
     let found: usize = recall.values().map(|recall| recall.found).sum();
     let all: usize = recall.values().map(|recall| recall.all).sum();
-    println!("found {found} of {all}, false {} of {}", others.found, others.all);
-    println!("{rates} rates, off by {:.1} % at most", off * 100.0);
-    assert_eq!(others.found, 0, "false ones");
+    println!("found {found} of {all}, false positives {} of {}", others.found, others.all);
+    println!("{rates} rates, off by at most {:.1} %", off * 100.0);
+    assert_eq!(others.found, 0, "false positives");
     assert!(found * 4 >= all * 3, "{found} of {all}");
     assert!(off < 0.05, "a rate is off by {off}");
 }
 
 #[test]
-fn none_where_there_is_no_policer() {
+fn other_captures_have_no_policer() {
     for folder in ["labelled", "robustness"] {
         let Some(captures) = captures(folder) else { return };
         for path in captures {
-            for answer in answers(&path) {
+            for response in responses(&path) {
                 assert!(
-                    answer.found.is_none(),
-                    "{}: stream {} side {} {:?}",
+                    response.found.is_none(),
+                    "{}: stream {} {} {:?}",
                     path.display(),
-                    answer.stream,
-                    answer.side,
-                    answer.found
+                    response.stream,
+                    response.side.name(),
+                    response.found
                 );
             }
         }

@@ -55,7 +55,7 @@ impl Analysis {
         let names = || interfaces.iter().map(|interface| interface.ring.name().to_string());
         let sources = names().map(|name| format!("{}{name}", Packets::INTERFACE_PREFIX));
         Analysis {
-            collector: Collector::at_most(MAX_STREAMS),
+            collector: Collector::with_max_streams(MAX_STREAMS),
             sources: file.map_or_else(|| sources.collect(), |file| vec![file]),
             interfaces: names().map(|name| (name, Counts::default())).collect(),
             live: None,
@@ -90,7 +90,7 @@ impl Analysis {
         let packets = self.collector.packets();
         if packets > live.packets {
             live.packets = packets;
-            let packets = self.collector.so_far(self.sources.clone(), dropped);
+            let packets = self.collector.snapshot(self.sources.clone(), dropped);
             live.report_new(&evidence(packets, Vec::new(), false))?;
         }
         live.next =
@@ -123,20 +123,20 @@ impl Analysis {
             add(what, why, Some(self.how_to_drop_fewer));
         }
         for (packets, why) in [
-            (collected.unread, "their headers are truncated or malformed"),
-            (collected.other_links, "netwhy does not read their link type"),
+            (collected.undecodable, "their headers are truncated or malformed"),
+            (collected.unsupported_links, "netwhy does not read their link type"),
         ] {
             if packets > 0 {
                 add(text::count(packets, "packet"), why.to_string(), None);
             }
         }
-        if collected.cut > 0 {
+        if collected.evicted > 0 {
             let why = format!(
                 "{} were captured, {} fit into memory: the least recently active ones were taken \
                  as ended, {} of them still open",
                 text::number(packets.streams),
                 text::number(MAX_STREAMS as u64),
-                text::number(collected.cut)
+                text::number(collected.evicted)
             );
             add("complete streams".to_string(), why, Some(self.how_to_drop_fewer));
         }
@@ -152,7 +152,7 @@ impl Sink for Analysis {
     }
 
     fn packet(&mut self, packet: &Packet<'_>, _: Flags) -> anyhow::Result<()> {
-        let _ = self.collector.look(packet);
+        let _ = self.collector.take_by_ref(packet);
         let is_check = self.collector.packets().is_multiple_of(PACKETS_PER_CHECK);
         if is_check { self.update_live() } else { Ok(()) }
     }

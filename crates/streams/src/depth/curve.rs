@@ -1,114 +1,118 @@
-//! What each end sent over time, in steps that grow with the stream: bounded memory, however long it
-//! is.
+//! What each end sent over time, in steps that grow with the stream: its memory is bounded, however
+//! long the stream is.
 
 use model::{Curve, CurveStep, Side};
 
-use crate::Nanos;
+use crate::ends::Ends;
+use crate::time::Nanos;
 
 /// Most steps; then two become one.
-const STEPS: usize = 1024;
-/// The first length of a step: 100 µs.
-const STEP: Nanos = 100_000;
-/// Segments that were sent again, of which the place is kept.
-const REPEATED: usize = 4096;
+const MAX_STEPS: usize = 1024;
+/// Length of a step at first, 100 µs.
+const FIRST_STEP: Nanos = 100_000;
+/// Retransmissions whose place is kept.
+const MAX_RETRANSMISSIONS: usize = 4096;
 
 /// What both ends sent over time.
 #[derive(Debug, Clone)]
 pub(super) struct Curves {
     step: Nanos,
-    sides: [Vec<Option<CurveStep>>; 2],
-    repeated: [Repeated; 2],
+    ends: Ends<EndCurve>,
 }
 
-/// Each so many segments that were sent again.
+#[derive(Debug, Clone, Default)]
+struct EndCurve {
+    steps: Vec<Option<CurveStep>>,
+    retransmissions: Retransmissions,
+}
+
+/// One in so many retransmissions: when, and their first byte.
 #[derive(Debug, Clone)]
-struct Repeated {
+struct Retransmissions {
     kept: Vec<(Nanos, u64)>,
-    every: usize,
-    seen: usize,
+    /// One of so many is kept.
+    interval: usize,
+    count: usize,
 }
 
-impl Default for Repeated {
+impl Default for Retransmissions {
     fn default() -> Self {
-        Repeated { kept: Vec::new(), every: 1, seen: 0 }
+        Retransmissions { kept: Vec::new(), interval: 1, count: 0 }
     }
 }
 
 impl Default for Curves {
     fn default() -> Self {
-        Curves { step: STEP, sides: Default::default(), repeated: Default::default() }
+        Curves { step: FIRST_STEP, ends: Ends::default() }
     }
 }
 
 impl Curves {
     /// How far an end has sent at a moment, counted from the first packet of the stream.
-    pub(super) fn add(&mut self, side: usize, at: Nanos, now: CurveStep) {
+    pub(super) fn add(&mut self, side: Side, at: Nanos, now: CurveStep) {
         let at = at.max(0);
-        while at / self.step >= STEPS as Nanos {
+        while at / self.step >= MAX_STEPS as Nanos {
             self.step = self.step.saturating_mul(2);
-            self.sides.iter_mut().for_each(halve);
+            self.ends.iter_mut().for_each(|end| halve(&mut end.steps));
         }
         let place = (at / self.step) as usize;
-        let steps = &mut self.sides[side];
+        let steps = &mut self.ends.get_mut(side).steps;
         if steps.len() <= place {
             steps.resize(place + 1, None);
         }
-        let step = steps[place].get_or_insert_default();
-        step.sent = step.sent.max(now.sent);
-        step.acknowledged = step.acknowledged.max(now.acknowledged);
-        step.right_edge = step.right_edge.max(now.right_edge);
-    }
-
-    /// A segment that was sent again.
-    pub(super) fn again(&mut self, side: usize, at: Nanos, byte: u64) {
-        let repeated = &mut self.repeated[side];
-        if repeated.seen.is_multiple_of(repeated.every) {
-            if repeated.kept.len() >= REPEATED {
-                let mut place = 0;
-                repeated.kept.retain(|_| {
-                    place += 1;
-                    place % 2 == 1
-                });
-                repeated.every *= 2;
-            }
-            repeated.kept.push((at.max(0), byte));
+        if let Some(step) = steps.get_mut(place) {
+            let step = step.get_or_insert_default();
+            *step = furthest(*step, now);
         }
-        repeated.seen += 1;
     }
 
-    /// What one side sent, until the stream was so old.
-    pub(super) fn told(self, side: usize, name: Side, until: Nanos) -> Curve {
-        let [a, b] = self.sides;
-        let steps = if side == 0 { a } else { b };
-        let places = ((until.max(0) / self.step) as usize + 1).clamp(steps.len(), STEPS);
-        let mut now = CurveStep::default();
-        let steps = (0..places).map(|place| {
-            if let Some(step) = steps.get(place).copied().flatten() {
-                now.sent = now.sent.max(step.sent);
-                now.acknowledged = now.acknowledged.max(step.acknowledged);
-                now.right_edge = now.right_edge.max(step.right_edge);
+    /// A segment was retransmitted.
+    pub(super) fn add_retransmission(&mut self, side: Side, at: Nanos, byte: u64) {
+        let retransmissions = &mut self.ends.get_mut(side).retransmissions;
+        if retransmissions.count.is_multiple_of(retransmissions.interval) {
+            if retransmissions.kept.len() >= MAX_RETRANSMISSIONS {
+                let mut is_kept = false;
+                retransmissions.kept.retain(|_| {
+                    is_kept = !is_kept;
+                    is_kept
+                });
+                retransmissions.interval = retransmissions.interval.saturating_mul(2);
             }
+            retransmissions.kept.push((at.max(0), byte));
+        }
+        retransmissions.count += 1;
+    }
+
+    /// The curve of one end, which is reported as `role`, until the stream has lasted this long.
+    pub(super) fn finish(mut self, side: Side, role: Side, until: Nanos) -> Curve {
+        let EndCurve { steps, retransmissions } = std::mem::take(self.ends.get_mut(side));
+        let last = (until.max(0) / self.step) as usize;
+        let count = last.saturating_add(1).clamp(steps.len(), MAX_STEPS);
+        let mut now = CurveStep::default();
+        let steps = steps.into_iter().chain(std::iter::repeat(None)).take(count).map(|step| {
+            now = step.map_or(now, |step| furthest(now, step));
             now
         });
-        let [a, b] = self.repeated;
         Curve {
-            side: Some(name),
+            side: Some(role),
             step_ns: self.step,
             steps: steps.collect(),
-            retransmitted: if side == 0 { a.kept } else { b.kept },
+            retransmitted: retransmissions.kept,
         }
+    }
+}
+
+fn furthest(a: CurveStep, b: CurveStep) -> CurveStep {
+    CurveStep {
+        sent: a.sent.max(b.sent),
+        acknowledged: a.acknowledged.max(b.acknowledged),
+        right_edge: a.right_edge.max(b.right_edge),
     }
 }
 
 /// Two steps become one.
 fn halve(steps: &mut Vec<Option<CurveStep>>) {
-    let halves = steps.chunks(2).map(|pair| {
-        pair.iter().flatten().copied().reduce(|a, b| CurveStep {
-            sent: a.sent.max(b.sent),
-            acknowledged: a.acknowledged.max(b.acknowledged),
-            right_edge: a.right_edge.max(b.right_edge),
-        })
-    });
+    let halves = steps.chunks(2).map(|pair| pair.iter().flatten().copied().reduce(furthest));
     *steps = halves.collect();
 }
 
@@ -122,27 +126,28 @@ mod tests {
         for second in 0..100_000 {
             let sent = second as u64 * 10;
             let step = CurveStep { sent, acknowledged: sent / 2, right_edge: Some(sent + 100) };
-            curves.add(1, second * 1_000_000_000, step);
-            curves.again(1, second * 1_000_000_000, sent);
+            curves.add(Side::Server, second * 1_000_000_000, step);
+            curves.add_retransmission(Side::Server, second * 1_000_000_000, sent);
         }
-        let curve = curves.told(1, Side::Server, 100_000_000_000_000);
-        assert!(curve.steps.len() <= STEPS && curve.steps.len() > STEPS / 2 - 2);
+        let curve = curves.finish(Side::Server, Side::Server, 100_000_000_000_000);
+        assert!(curve.steps.len() <= MAX_STEPS && curve.steps.len() > MAX_STEPS / 2 - 2);
         assert!(curve.steps.is_sorted_by_key(|step| step.sent));
         let last = curve.steps.last().unwrap();
         assert_eq!(
             (last.sent, last.acknowledged, last.right_edge),
             (999_990, 499_995, Some(1_000_090))
         );
-        assert!(curve.retransmitted.len() <= REPEATED && curve.retransmitted.len() > REPEATED / 4);
+        let kept = curve.retransmitted.len();
+        assert!(kept <= MAX_RETRANSMISSIONS && kept > MAX_RETRANSMISSIONS / 4);
         assert_eq!(curve.retransmitted[0], (0, 0));
     }
 
     #[test]
-    fn times_that_cannot_be_harm_nothing() {
+    fn impossible_times_do_no_harm() {
         let mut curves = Curves::default();
-        curves.add(0, Nanos::MIN, CurveStep::default());
-        curves.add(0, Nanos::MAX, CurveStep { sent: 5, ..CurveStep::default() });
-        let curve = curves.told(0, Side::Client, Nanos::MAX);
+        curves.add(Side::Client, Nanos::MIN, CurveStep::default());
+        curves.add(Side::Client, Nanos::MAX, CurveStep { sent: 5, ..CurveStep::default() });
+        let curve = curves.finish(Side::Client, Side::Client, Nanos::MAX);
         assert_eq!(curve.steps.last().unwrap().sent, 5);
     }
 }

@@ -1,440 +1,327 @@
 //! One stream packet by packet, in bounded memory: the first packets, the last, and those around the
-//! worst stalls; its slowest turns; what it sent over time.
+//! worst stalls; its slowest exchanges; what it sent over time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 
-use model::{CapturedExchange, Curve, CurveStep, Phase, PhaseKind, TimeCategory};
+use model::{CapturedExchange, Curve, CurveStep, Phase, PhaseKind, Side, TimeCategory};
 use wire::packet::tcp::Flags;
 
-use super::clock::{self, Clock, Spent};
 use super::curve::Curves;
-use super::{event, micros, side};
-use crate::Nanos;
-use crate::budget::Parts;
-use crate::collect::watch::Passed;
-use crate::direction::Kind;
+use super::events;
+use super::recording::{RecordedPacket, StreamRecording};
+use super::relative_numbers::RelativeNumbers;
+use super::time_tracker::{TimeTracker, TimedExchange, longest_wait};
+use super::worst_stalls::{PACKETS_BEFORE, StallRank, WorstStalls};
+use crate::collect::watch::WatchedSegment;
+use crate::ends::Ends;
+use crate::segment::SegmentKind;
 use crate::sequence::Sequence;
-use crate::stall::Stall;
 use crate::stream::Stream;
+use crate::time::{Nanos, micros_between};
+use crate::time_breakdown::CategoryTimes;
 
-/// Turns that are kept.
-const SLOWEST: usize = 8;
-/// Packets that are kept before and after one that ended a stall.
-const BEFORE: usize = 4;
-const AFTER: usize = 2;
-
-/// A packet of the stream.
-#[derive(Debug, Clone, Copy)]
-pub struct Step {
-    /// Number in the capture, from 1.
-    pub packet: u64,
-    /// Number in the stream, from 0.
-    pub place: u64,
-    /// When it passed.
-    pub at: Nanos,
-    /// Since the packet before it in the stream.
-    pub since: Option<Nanos>,
-    /// Who sent it.
-    pub from: SocketAddr,
-    /// Flags.
-    pub flags: Flags,
-    /// Its first byte, counted from the SYN, which is 0; without a SYN the first packet has 1.
-    pub sequence: i64,
-    /// Bytes of data.
-    pub length: u32,
-    /// Next byte that its sender expects.
-    pub acknowledgement: Option<i64>,
-    /// Window that it offers, bytes.
-    pub window: u32,
-    /// What it was.
-    pub kind: Kind,
-    /// The stall that it ended.
-    pub stall: Option<Stall>,
-    /// What was waited for since the packet before it, and for how long.
-    pub waited: Option<(TimeCategory, Nanos)>,
-    /// The turn that it began.
-    pub began_turn: Option<u64>,
-    /// Whether its sender's window was closed before.
-    pub still_closed: bool,
-    /// How many times its sender has acknowledged the same byte again.
-    pub duplicate: u32,
-}
-
-/// What was recorded of a stream.
-#[derive(Debug)]
-pub struct Recorded {
-    /// The parts of its life.
-    pub phases: Vec<Phase>,
-    /// The turns that took longest, the slowest first.
-    pub slowest: Vec<CapturedExchange>,
-    /// When the first packet passed.
-    pub first: Nanos,
-    /// Packets of it.
-    pub packets: u64,
-    /// Some of them, in their order.
-    pub steps: Vec<Step>,
-    /// What the end sent that sent more.
-    pub curve: Curve,
-}
-
-/// Packets around a stall.
-#[derive(Debug)]
-struct Around {
-    /// What was lost before the packet, then what was waited for.
-    rank: (Nanos, Nanos),
-    place: u64,
-    steps: Vec<Step>,
-}
-
-impl PartialEq for Around {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Around {}
-
-impl PartialOrd for Around {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Around {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.rank, Reverse(self.place)).cmp(&(other.rank, Reverse(other.place)))
-    }
-}
-
-/// The numbers that one end counts from.
-#[derive(Debug, Clone, Copy, Default)]
-struct Base {
-    /// The sequence number that was seen first, and what it counts as.
-    first: Option<(Sequence, i64)>,
-    last: Sequence,
-    /// Whether its window is closed.
-    closed: bool,
-    /// The last acknowledgement of this end, with its window, and how often it came again.
-    acknowledged: Option<(i64, u16, u32)>,
-}
-
-impl Base {
-    fn count(&mut self, header: u32, as_first: i64) -> i64 {
-        let (first, counts) = *self.first.get_or_insert_with(|| {
-            self.last = Sequence::first(header);
-            (self.last, as_first)
-        });
-        self.last = self.last.near(header);
-        self.last.0.wrapping_sub(first.0).cast_signed().saturating_add(counts)
-    }
-}
+/// Exchanges that are kept.
+const MAX_EXCHANGES: usize = 8;
+/// Shares of the packets: the first ones, the last ones. Stalls are kept for more packets than there
+/// may be room for, as a packet may be around several.
+const FIRST_PACKETS_PART: usize = 8;
+const LAST_PACKETS_PART: usize = 12;
+const STALLS_PART: usize = 4;
+const MAX_STALLS: usize = 10_000;
+/// Waits that make a packet worth showing, though nothing was lost.
+const SHOWN_WAITS: [TimeCategory; 3] =
+    [TimeCategory::ServerThink, TimeCategory::Application, TimeCategory::Unexplained];
 
 /// Records one stream.
 #[derive(Debug)]
 pub struct Recorder {
-    /// Most packets that are kept.
-    most: usize,
-    clock: Clock,
+    max_packets: usize,
+    tracker: TimeTracker,
     packets: u64,
-    /// The ends in the order in which `bases` and `curves` have them.
-    ends: [SocketAddr; 2],
+    /// The sender of the first packet. It is the client of `ends` and `curves`: the sides of the
+    /// stream may be swapped later.
+    first_sender: Option<SocketAddr>,
     first: Nanos,
     last: Nanos,
-    bases: [Base; 2],
-    edges: [u64; 2],
+    ends: Ends<EndNumbers>,
     curves: Curves,
-    first_packets: Vec<Step>,
-    last_packets: VecDeque<Step>,
-    /// The worst are at the far end: the first to go is at the top.
-    worst: BinaryHeap<Reverse<Around>>,
-    /// Those of which packets are still to come.
-    open: Vec<Around>,
-    slowest: BinaryHeap<Reverse<(Nanos, u32, Box<Slow>)>>,
-    turns: u64,
+    first_packets: Vec<RecordedPacket>,
+    last_packets: VecDeque<RecordedPacket>,
+    stalls: WorstStalls,
+    slowest: BinaryHeap<Reverse<RankedExchange>>,
+    exchanges: u64,
     first_data: Option<Nanos>,
-    second_turn: Option<Nanos>,
+    second_exchange: Option<Nanos>,
     last_data: Option<Nanos>,
 }
 
-/// A turn that may be one of the slowest; which of two is kept, its number decides.
-#[derive(Debug, Clone)]
-struct Slow(CapturedExchange);
+/// Numbers of one end.
+#[derive(Debug, Clone, Copy, Default)]
+struct EndNumbers {
+    relative: RelativeNumbers,
+    /// Whether its window is closed.
+    is_window_closed: bool,
+    last_ack: Option<LastAck>,
+    /// Right edge of its peer's window; 0: not known.
+    right_edge: u64,
+}
 
-impl PartialEq for Slow {
-    fn eq(&self, _: &Self) -> bool {
-        true
+/// The last acknowledgement of an end.
+#[derive(Debug, Clone, Copy)]
+struct LastAck {
+    acknowledgement: i64,
+    window_field: u16,
+    /// Duplicate acknowledgements of that number.
+    duplicates: u32,
+}
+
+/// An exchange by its duration; of equal ones the first.
+#[derive(Debug, Clone)]
+struct RankedExchange {
+    rank: (u64, Reverse<u32>),
+    exchange: Box<CapturedExchange>,
+}
+
+impl PartialEq for RankedExchange {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank == other.rank
     }
 }
 
-impl Eq for Slow {}
+impl Eq for RankedExchange {}
 
-impl PartialOrd for Slow {
+impl PartialOrd for RankedExchange {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Slow {
-    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
-        std::cmp::Ordering::Equal
+impl Ord for RankedExchange {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.rank.cmp(&other.rank)
     }
 }
 
 impl Recorder {
-    /// One that keeps so many packets.
-    pub fn new(most: usize) -> Self {
-        let nobody = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
+    /// A recorder that keeps at most so many packets.
+    pub fn new(max_packets: usize) -> Self {
+        let max_packets = max_packets.max(1);
         Recorder {
-            most: most.max(1),
-            clock: Clock::default(),
+            max_packets,
+            tracker: TimeTracker::default(),
             packets: 0,
-            ends: [nobody; 2],
+            first_sender: None,
             first: 0,
             last: 0,
-            bases: Default::default(),
-            edges: [0; 2],
+            ends: Ends::default(),
             curves: Curves::default(),
             first_packets: Vec::new(),
             last_packets: VecDeque::new(),
-            worst: BinaryHeap::new(),
-            open: Vec::new(),
+            stalls: WorstStalls::new((max_packets / STALLS_PART).clamp(1, MAX_STALLS)),
             slowest: BinaryHeap::new(),
-            turns: 0,
+            exchanges: 0,
             first_data: None,
-            second_turn: None,
+            second_exchange: None,
             last_data: None,
         }
     }
 
-    /// A packet of the stream.
-    pub fn packet(&mut self, passed: &Passed<'_>) {
-        if self.packets == 0 {
-            (self.ends, self.first, self.last) = (passed.ends, passed.at, passed.at);
+    /// Records a segment of the stream.
+    pub fn record(&mut self, segment: &WatchedSegment<'_>) {
+        if self.first_sender.is_none() {
+            self.first_sender = Some(segment.source);
+            (self.first, self.last) = (segment.at, segment.at);
         }
-        // By the ends as they were first seen: the sides of the stream may turn.
-        let own = usize::from(self.ends[0] != passed.ends[0]);
-        let (since, spent) = self.clock.passed(passed.stream, passed.event);
-        if let Some(spent) = &spent {
-            self.turn(spent, passed.stream, passed.began);
+        let own = self.recorded_side(segment.source);
+        let (since, ended) = self.tracker.packet(segment.stream, segment.event);
+        if let Some(ended) = &ended {
+            self.add_exchange(ended, segment.stream, segment.capture_began);
         }
-        let step = self.step(passed, own, &since);
-        self.curve(passed, own);
-        self.keep(step, passed, &since);
+        let packet = self.describe(segment, own, &since);
+        self.add_to_curves(segment, own);
+        self.keep(packet, segment, &since);
         self.packets += 1;
-        self.last = self.last.max(passed.at);
+        self.last = self.last.max(segment.at);
     }
 
-    fn step(&mut self, passed: &Passed<'_>, own: usize, since: &Parts) -> Step {
-        let Passed { tcp, event, stream, at, .. } = *passed;
-        let syn = tcp.flags.has(Flags::SYN);
-        let sequence = self.bases[own].count(tcp.sequence, i64::from(!syn));
-        let acknowledgement = tcp
-            .flags
-            .has(Flags::ACK)
-            .then(|| self.bases[1 - own].count_acknowledgement(tcp.acknowledgement));
-        let base = &mut self.bases[own];
-        let plain =
-            tcp.length == 0 && tcp.flags.0 & (Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0) == 0;
-        let duplicate = match (acknowledgement, base.acknowledged) {
-            (Some(now), Some((before, window, times)))
-                if now == before
-                    && window == tcp.window
-                    && plain
-                    && stream.directions[1 - passed.side].flight() > 0 =>
-            {
-                times.saturating_add(u32::from(event.kind == Kind::Pure))
-            }
-            _ => 0,
-        };
-        base.acknowledged = acknowledgement.map(|now| (now, tcp.window, duplicate));
-        let turns = stream.turns();
-        let began_turn = (turns > self.turns).then(|| turns - 1);
+    /// The side under which an end is recorded.
+    fn recorded_side(&self, address: SocketAddr) -> Side {
+        if self.first_sender == Some(address) { Side::Client } else { Side::Server }
+    }
+
+    fn describe(
+        &mut self,
+        segment: &WatchedSegment<'_>,
+        side: Side,
+        since: &CategoryTimes,
+    ) -> RecordedPacket {
+        let WatchedSegment { tcp, event, stream, at, .. } = *segment;
+        let is_syn = tcp.flags.has(Flags::SYN);
+        let (own, peer) = self.ends.own_and_peer(side);
+        let sequence = own.relative.sequence(tcp.sequence, i64::from(!is_syn));
+        let has_ack = tcp.flags.has(Flags::ACK);
+        let acknowledgement = has_ack.then(|| peer.relative.acknowledgement(tcp.acknowledgement));
+        let duplicate_acks = own.add_ack(acknowledgement, segment);
+        let is_zero_window = tcp.window == 0 && !is_syn;
+        let window_was_closed = std::mem::replace(&mut own.is_window_closed, is_zero_window);
+        let exchanges = stream.exchange_count();
+        let began_exchange = (exchanges > self.exchanges).then(|| exchanges - 1);
         if tcp.length > 0 {
             self.first_data.get_or_insert(at);
             self.last_data = Some(at);
         }
-        if turns > 1 && self.turns <= 1 {
-            self.second_turn = Some(at);
+        if exchanges > 1 && self.exchanges <= 1 {
+            self.second_exchange = Some(at);
         }
-        self.turns = turns;
-        let still_closed = std::mem::replace(&mut self.bases[own].closed, tcp.window == 0 && !syn);
-        Step {
-            packet: passed.packet,
-            place: self.packets,
+        self.exchanges = exchanges;
+        let (sender, receiver) =
+            (stream.ends.get(segment.side), stream.ends.get(segment.side.other()));
+        RecordedPacket {
+            packet: segment.packet,
+            index: self.packets,
             at,
-            since: (self.packets > 0).then(|| at.saturating_sub(self.last)),
-            from: passed.ends[0],
+            since_previous: (self.packets > 0).then(|| at.saturating_sub(self.last)),
+            source: segment.source,
             flags: tcp.flags,
             sequence,
             length: tcp.length,
             acknowledgement,
-            window: window(passed),
+            window: sender.sent.advertised_window(tcp, &receiver.sent),
             kind: event.kind,
             stall: event.stall,
-            waited: clock::waited(since),
-            began_turn,
-            still_closed,
-            duplicate,
+            waited: longest_wait(since),
+            began_exchange,
+            window_was_closed,
+            duplicate_acks,
         }
     }
 
-    /// How far both ends have come.
-    fn curve(&mut self, passed: &Passed<'_>, own: usize) {
-        let at = passed.at.saturating_sub(self.first);
-        for (place, side) in [(own, passed.side), (1 - own, 1 - passed.side)] {
-            let sent = &passed.stream.directions[side];
-            let Some((next, began)) = sent.next().zip(sent.began()) else { continue };
-            let base = Sequence::first(began);
-            let (end, flight) = (next.since(base), sent.flight());
-            let acknowledged = end.saturating_sub(flight);
-            if place != own
-                && passed.tcp.flags.has(Flags::ACK)
-                && let Some(window) = passed.stream.directions[passed.side].window
+    /// Adds how far both ends have sent.
+    fn add_to_curves(&mut self, segment: &WatchedSegment<'_>, own: Side) {
+        let at = segment.at.saturating_sub(self.first);
+        let ends = [(own, segment.side), (own.other(), segment.side.other())];
+        for (recorded, side) in ends {
+            let sent = &segment.stream.ends.get(side).sent;
+            let Some((next, first)) = sent.next_sequence().zip(sent.first_sequence()) else {
+                continue;
+            };
+            let first = Sequence::first(first);
+            let end = next.since(first);
+            let acknowledged = end.saturating_sub(sent.in_flight());
+            let right_edge = &mut self.ends.get_mut(recorded).right_edge;
+            if recorded != own
+                && segment.tcp.flags.has(Flags::ACK)
+                && let Some(window) = segment.stream.ends.get(segment.side).sent.window
             {
-                let edge = acknowledged.saturating_add(window.into());
-                self.edges[place] = self.edges[place].max(edge);
+                *right_edge = (*right_edge).max(acknowledged.saturating_add(window.into()));
             }
-            let edge = (self.edges[place] > 0).then_some(self.edges[place]);
-            self.curves.add(place, at, CurveStep { sent: end, acknowledged, right_edge: edge });
-            let repeated = matches!(
-                passed.event.kind,
-                Kind::RepeatedFast | Kind::RepeatedTimeout | Kind::RepeatedUnseen | Kind::Repeated
-            );
-            if place == own && repeated {
-                let byte = next.near(passed.tcp.sequence).since(base);
-                self.curves.again(place, at, byte);
+            let right_edge = (*right_edge > 0).then_some(*right_edge);
+            self.curves.add(recorded, at, CurveStep { sent: end, acknowledged, right_edge });
+            if recorded == own && segment.event.kind.is_retransmission() {
+                let byte = next.near(segment.tcp.sequence).since(first);
+                self.curves.add_retransmission(recorded, at, byte);
             }
         }
     }
 
     /// Keeps a packet where it belongs.
-    fn keep(&mut self, step: Step, passed: &Passed<'_>, since: &Parts) {
-        for around in &mut self.open {
-            around.steps.push(step);
+    fn keep(
+        &mut self,
+        packet: RecordedPacket,
+        segment: &WatchedSegment<'_>,
+        since: &CategoryTimes,
+    ) {
+        self.stalls.packet(packet);
+        let waits = SHOWN_WAITS.into_iter().map(|category| since.get(category));
+        let rank = StallRank {
+            stalled: events::stall_time(segment, since),
+            waited: waits.fold(0, Nanos::saturating_add),
+        };
+        self.stalls.stall(rank, packet, self.last_packets.iter().copied());
+        if self.first_packets.len() < self.max_packets {
+            self.first_packets.push(packet);
         }
-        let whole = BEFORE + 1 + AFTER;
-        while let Some(at) = self.open.iter().position(|around| {
-            step.place >= around.place + AFTER as u64 || around.steps.len() >= whole
-        }) {
-            let around = self.open.swap_remove(at);
-            self.close(around);
-        }
-        let thought =
-            [TimeCategory::ServerThink, TimeCategory::Application, TimeCategory::Unexplained];
-        let rank = (
-            event::stalled(passed, since),
-            thought.into_iter().map(|part| since[part as usize]).sum::<Nanos>(),
-        );
-        if rank > (0, 0) && self.is_among_worst(rank) {
-            let mut steps: Vec<Step> = self.last_packets.iter().copied().collect();
-            let first = steps.len().saturating_sub(BEFORE);
-            steps.drain(..first);
-            steps.push(step);
-            self.open.push(Around { rank, place: step.place, steps });
-        }
-        if self.first_packets.len() < self.most {
-            self.first_packets.push(step);
-        }
-        if self.last_packets.len() >= BEFORE.max(self.last_ones()) {
+        if self.last_packets.len() >= PACKETS_BEFORE.max(self.max_last_packets()) {
             self.last_packets.pop_front();
         }
-        self.last_packets.push_back(step);
+        self.last_packets.push_back(packet);
     }
 
     /// Packets at the end that are kept.
-    fn last_ones(&self) -> usize {
-        (self.most / 12).max(2)
+    fn max_last_packets(&self) -> usize {
+        (self.max_packets / LAST_PACKETS_PART).max(2)
     }
 
-    /// Stalls that are kept: more than there may be room for, as packets may be around several.
-    fn stalls(&self) -> usize {
-        (self.most / 4).clamp(1, 10_000)
-    }
-
-    fn is_among_worst(&self, rank: (Nanos, Nanos)) -> bool {
-        self.worst.len() < self.stalls()
-            || self.worst.peek().is_some_and(|Reverse(least)| rank > least.rank)
-    }
-
-    fn close(&mut self, around: Around) {
-        self.worst.push(Reverse(around));
-        if self.worst.len() > self.stalls() {
-            self.worst.pop();
-        }
-    }
-
-    fn turn(&mut self, spent: &Spent, stream: &Stream, began: Nanos) {
-        let told = spent.told(stream, began);
-        let whole = told.spent_us().min(i64::MAX as u64).cast_signed();
-        let number = u32::MAX - spent.turn.number;
-        self.slowest.push(Reverse((whole, number, Box::new(Slow(told)))));
-        if self.slowest.len() > SLOWEST {
+    fn add_exchange(&mut self, ended: &TimedExchange, stream: &Stream, capture_began: Nanos) {
+        let exchange = Box::new(ended.captured(stream, capture_began));
+        let rank = (exchange.spent_us(), Reverse(ended.exchange.number));
+        self.slowest.push(Reverse(RankedExchange { rank, exchange }));
+        if self.slowest.len() > MAX_EXCHANGES {
             self.slowest.pop();
         }
     }
 
     /// The stream is over, or the capture is.
-    pub fn finish(mut self, stream: &Stream, began: Nanos) -> Recorded {
-        let (_, spent) = self.clock.over(stream);
-        if let Some(spent) = spent {
-            self.turn(&spent, stream, began);
-        }
-        for around in std::mem::take(&mut self.open) {
-            self.close(around);
+    pub fn finish(mut self, stream: &Stream, capture_began: Nanos) -> StreamRecording {
+        let (_, last) = self.tracker.end(stream);
+        if let Some(last) = last {
+            self.add_exchange(&last, stream, capture_began);
         }
         let phases = self.phases(stream);
-        let steps = self.steps();
-        let mut slowest: Vec<_> = self.slowest.into_iter().map(|Reverse(one)| one).collect();
+        let curve = self.curve(stream);
+        let slowest = std::mem::take(&mut self.slowest).into_iter().map(|Reverse(ranked)| ranked);
+        let mut slowest: Vec<RankedExchange> = slowest.collect();
         slowest.sort_by(|a, b| b.cmp(a));
-        // Who sent more: by the sides of the stream, as it is now.
-        let sent = stream.directions.each_ref().map(|one| one.counts.new_bytes);
-        let more = usize::from(sent[1] > sent[0]);
-        let place = usize::from(self.ends[0] != stream.ends[more]);
-        let until = stream.last.saturating_sub(self.first);
-        let curve = if sent == [0, 0] {
-            Curve::default()
-        } else {
-            self.curves.told(place, side(stream, more), until)
-        };
-        Recorded {
+        StreamRecording {
             phases,
-            slowest: slowest.into_iter().map(|(_, _, slow)| slow.0).collect(),
+            slowest_exchanges: slowest.into_iter().map(|ranked| *ranked.exchange).collect(),
             first: self.first,
             packets: self.packets,
-            steps,
             curve,
+            recorded: self.recorded_packets(),
         }
     }
 
-    /// The packets that are told, at most as many as were asked for.
-    fn steps(&mut self) -> Vec<Step> {
-        if self.packets as usize <= self.most {
-            return std::mem::take(&mut self.first_packets);
+    /// The curve of the end that sent more.
+    fn curve(&mut self, stream: &Stream) -> Curve {
+        let sent = stream.ends.each_ref().map(|end| end.sent.counts.new_bytes);
+        if sent == Ends::default() {
+            return Curve::default();
         }
-        let (first, last) = ((self.most / 8).max(2), self.last_ones());
-        let skip = self.last_packets.len().saturating_sub(last);
-        let ends = self.first_packets.iter().take(first).chain(self.last_packets.iter().skip(skip));
-        let mut steps: BTreeMap<u64, Step> = ends.map(|step| (step.place, *step)).collect();
-        let mut worst: Vec<Around> =
-            std::mem::take(&mut self.worst).into_iter().map(|Reverse(around)| around).collect();
-        worst.sort_by(|a, b| b.cmp(a));
-        for around in &worst {
-            let new = around.steps.iter().filter(|step| !steps.contains_key(&step.place)).count();
-            if steps.len() + new > self.most {
-                continue;
+        let side = if sent.server > sent.client { Side::Server } else { Side::Client };
+        let recorded = self.recorded_side(stream.ends.get(side).address);
+        let until = stream.last.saturating_sub(self.first);
+        std::mem::take(&mut self.curves).finish(recorded, stream.role(side), until)
+    }
+
+    /// The packets that are reported, at most as many as were requested.
+    fn recorded_packets(self) -> Vec<RecordedPacket> {
+        if self.packets <= self.max_packets as u64 {
+            return self.first_packets;
+        }
+        let first_count = (self.max_packets / FIRST_PACKETS_PART).max(2);
+        let skipped = self.last_packets.len().saturating_sub(self.max_last_packets());
+        let first = self.first_packets.iter().take(first_count);
+        let ends = first.chain(self.last_packets.iter().skip(skipped));
+        let mut packets: BTreeMap<u64, RecordedPacket> =
+            ends.map(|packet| (packet.index, *packet)).collect();
+        for context in self.stalls.finish() {
+            let is_new = |packet: &&RecordedPacket| !packets.contains_key(&packet.index);
+            let new = context.packets.iter().filter(is_new).count();
+            if packets.len() + new <= self.max_packets {
+                packets.extend(context.packets.iter().map(|packet| (packet.index, *packet)));
             }
-            steps.extend(around.steps.iter().map(|step| (step.place, *step)));
         }
-        // No stall: more of the beginning.
-        for step in &self.first_packets {
-            if steps.len() >= self.most {
+        // With few stalls there is room for more of the first packets.
+        for packet in &self.first_packets {
+            if packets.len() >= self.max_packets {
                 break;
             }
-            steps.insert(step.place, *step);
+            packets.insert(packet.index, *packet);
         }
-        steps.into_values().collect()
+        packets.into_values().collect()
     }
 
     fn phases(&self, stream: &Stream) -> Vec<Phase> {
@@ -443,20 +330,18 @@ impl Recorder {
         let mut phases = Vec::new();
         let mut until = |phase: PhaseKind, to: Nanos| {
             let to = to.clamp(from, end.max(from));
-            phases.push(Phase {
-                phase,
-                at_us: micros(stream.first, from),
-                duration_us: micros(from, to),
-            });
+            let at_us = micros_between(stream.first, from);
+            phases.push(Phase { phase, at_us, duration_us: micros_between(from, to) });
             from = to;
         };
-        if stream.syn.is_known() || stream.syn_ack.is_known() {
-            until(PhaseKind::Handshake, stream.opened.get().unwrap_or(end));
+        let handshake = &stream.handshake;
+        if handshake.syn.is_known() || handshake.syn_ack.is_known() {
+            until(PhaseKind::Handshake, handshake.completed.get().unwrap_or(end));
         }
         if let Some((first, last)) = self.first_data.zip(self.last_data) {
             until(PhaseKind::BeforeData, first);
-            until(PhaseKind::FirstExchange, self.second_turn.unwrap_or(last));
-            if self.second_turn.is_some() {
+            until(PhaseKind::FirstExchange, self.second_exchange.unwrap_or(last));
+            if self.second_exchange.is_some() {
                 until(PhaseKind::LaterExchanges, last);
             }
         }
@@ -465,19 +350,30 @@ impl Recorder {
     }
 }
 
-/// The window that a packet offers.
-fn window(passed: &Passed<'_>) -> u32 {
-    let [own, peer] = [passed.side, 1 - passed.side].map(|side| &passed.stream.directions[side]);
-    own.offered(passed.tcp, peer)
-}
-
-impl Base {
-    /// An acknowledgement of what this end sent.
-    fn count_acknowledgement(&mut self, header: u32) -> i64 {
-        let Some((first, counts)) = self.first else {
-            return self.count(header, 1);
+impl EndNumbers {
+    /// Notes the acknowledgement of a segment of this end. Returns how many duplicate
+    /// acknowledgements it has sent, this one included; 0: it is none.
+    fn add_ack(&mut self, acknowledgement: Option<i64>, segment: &WatchedSegment<'_>) -> u32 {
+        let tcp = segment.tcp;
+        let is_plain = tcp.length == 0
+            && ![Flags::SYN, Flags::FIN, Flags::RST].into_iter().any(|flag| tcp.flags.has(flag));
+        let peer = segment.stream.ends.get(segment.side.other());
+        let same = self.last_ack.filter(|last| {
+            Some(last.acknowledgement) == acknowledgement && last.window_field == tcp.window
+        });
+        let duplicates = match same {
+            Some(last) if is_plain && peer.sent.in_flight() > 0 => {
+                let is_duplicate = segment.event.kind == SegmentKind::NoData;
+                last.duplicates.saturating_add(u32::from(is_duplicate))
+            }
+            _ => 0,
         };
-        let to = self.last.near(header);
-        to.0.wrapping_sub(first.0).cast_signed().saturating_add(counts)
+        let window_field = tcp.window;
+        self.last_ack = acknowledgement.map(|acknowledgement| LastAck {
+            acknowledgement,
+            window_field,
+            duplicates,
+        });
+        duplicates
     }
 }

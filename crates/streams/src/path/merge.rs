@@ -4,86 +4,92 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 
-use model::{Path, PathClock, PathDelay, PathDirection, PathLoss, PathService, PathStream};
+use model::{Path, PathCapture, PathChange, PathClock, PathService, PathStream, Side};
 use wire::packet::tcp::Flags;
 
-use super::clock::Clock;
-use super::delays::Delays;
-use super::glimpse::Glimpse;
-use super::pairs::{self, Pair, Pairs};
-use super::survey::{STREAMS, Survey};
-use super::way::{AT_THE_END, Covered, Way};
-use crate::Nanos;
+use super::capture_summary::{CaptureSummary, MAX_STREAMS};
+use super::clock::{ClockDifference, MinTransitTimes};
+use super::coverage::{Coverage, END_MARGIN};
+use super::direction::DirectionTracker;
+use super::field_changes;
+use super::fingerprint::PacketFingerprint;
+use super::stream_matching::{MatchedStream, MatchedStreams};
+use super::totals::DirectionTotals;
+use crate::ends::Ends;
+use crate::time::Nanos;
 
-/// What arrives is looked at so much later: the clocks are known to less than that, and captures may
-/// have packets a little out of order.
-const LATER: Nanos = 5_000_000;
-/// So long after its end a stream is kept.
-const LINGER: Nanos = 5_000_000_000;
-/// Streams at once; others are not followed.
-const LIVE: usize = 50_000;
-/// Streams and services that are told.
-const WORST: usize = 1024;
-const SERVICES: usize = 256;
-/// Services that are added up.
-const SERVICES_MOST: usize = 4096;
+/// Arrivals are taken this much later: the clocks are known to less than that, and captures may have
+/// packets a little out of order.
+const ARRIVAL_DELAY: Nanos = 5_000_000;
+/// A stream is kept this long after its end.
+const LINGER_TIME: Nanos = 5_000_000_000;
+/// Most streams at once; others are not followed.
+const MAX_LIVE_STREAMS: usize = 50_000;
+/// Most streams that are reported.
+const MAX_WORST_STREAMS: usize = 1024;
+/// Most services that are added up, and that are reported.
+const MAX_SERVICES: usize = 4096;
+const MAX_SERVICES_REPORTED: usize = 256;
 
 /// Two captures of the same streams, merged.
 #[derive(Debug)]
 pub struct Merge {
-    pairs: Pairs,
-    by_number: [HashMap<u64, usize>; 2],
-    covered: [Covered; 2],
-    live: HashMap<usize, Box<Live>>,
+    matched: Vec<MatchedStream>,
+    /// Places in `matched`, by the number of a stream in each capture.
+    by_number: Ends<HashMap<u64, usize>>,
+    clock: ClockDifference,
+    /// Whether IP identifications arrive as they left, so that they tell packets apart.
+    ids_kept: bool,
+    changes: Vec<PathChange>,
+    /// By the vantage point at which a direction leaves.
+    coverage: Ends<Coverage>,
+    live: HashMap<usize, Box<LiveStream>>,
     done: HashSet<usize>,
     ended: VecDeque<(Nanos, usize)>,
-    waiting: BinaryHeap<Reverse<Waiting>>,
+    pending: BinaryHeap<Reverse<PendingPacket>>,
     taken: u64,
-    totals: Sums,
+    totals: Ends<DirectionTotals>,
+    arrived_before_sent: u64,
     not_followed: u64,
-    syns_never_arrived: [u64; 2],
+    syns_never_arrived: Ends<u64>,
     services: HashMap<[SocketAddr; 2], PathService>,
-    worst: Vec<Ranked>,
+    worst: Vec<RankedStream>,
 }
 
-/// A stream that is in both captures; what left at each place.
+/// A stream that is in both captures, by the vantage points of its ends.
 #[derive(Debug)]
-struct Live {
-    ways: [Way; 2],
-    finished: [bool; 2],
-    over: bool,
+struct LiveStream {
+    directions: Ends<DirectionTracker>,
+    finished: Ends<bool>,
+    is_over: bool,
 }
 
-/// All streams.
-#[derive(Debug, Default)]
-struct Sums {
-    ways: [PathDirection; 2],
-    delays: [Delays; 2],
-    before_they_left: u64,
-}
-
-/// A packet that is to be looked at, in the order of times.
+/// A packet that is taken later, in the order of times.
 #[derive(Debug)]
-struct Waiting {
+struct PendingPacket {
     at: Nanos,
     order: u64,
+    /// The capture that has it.
+    vantage: Side,
     place: usize,
-    pair: usize,
-    seen: Glimpse,
+    packet: PacketFingerprint,
 }
 
-impl PartialEq for Waiting {
+impl PartialEq for PendingPacket {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Waiting {}
-impl PartialOrd for Waiting {
+
+impl Eq for PendingPacket {}
+
+impl PartialOrd for PendingPacket {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Waiting {
+
+impl Ord for PendingPacket {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.at, self.order).cmp(&(other.at, other.order))
     }
@@ -91,306 +97,306 @@ impl Ord for Waiting {
 
 /// A stream by what it lost.
 #[derive(Debug)]
-struct Ranked {
+struct RankedStream {
     lost: u64,
-    longest: Nanos,
-    pair: usize,
-    ways: [PathDirection; 2],
-    delays: [Delays; 2],
+    max_delay: Nanos,
+    place: usize,
+    directions: Ends<DirectionTotals>,
 }
 
 impl Merge {
-    /// From the first look at both; `None`: they have no stream, or not one packet, in common.
-    pub fn of(surveys: &[Survey; 2]) -> Option<Self> {
-        let pairs = pairs::of(surveys)?;
-        let by_number: [HashMap<u64, usize>; 2] = [0, 1].map(|place| {
-            pairs.pairs.iter().enumerate().map(|(at, pair)| (pair.numbers[place], at)).collect()
-        });
-        let [a, b] = surveys;
-        let first = (a.first?, a.last);
-        let second = (pairs.clock.to_first(b.first?), pairs.clock.to_first(b.last));
-        let least = pairs.clock.least.map(|least| least as Nanos);
-        let covered = [
-            Covered { leaving: first, arriving: second, least: least[0] },
-            Covered { leaving: second, arriving: first, least: least[1] },
-        ];
-        let not_followed = [a, b].iter().map(|survey| survey.streams()).min().unwrap_or(0);
-        let syns_never_arrived = [0, 1].map(|place| {
-            never_arrived(&surveys[place], &by_number[place], &pairs.clock, place, &covered[place])
-        });
+    /// From the summaries of both captures. `None`: they have no stream, or no packet, in common.
+    pub fn of(summaries: &Ends<CaptureSummary>) -> Option<Self> {
+        let matched = MatchedStreams::find(summaries);
+        let mut times: Ends<MinTransitTimes> = Ends::default();
+        for (stream, packet) in matched.common() {
+            let sender = stream.vantage_of_common(packet);
+            let (left, arrived) = (packet.get(sender), packet.get(sender.other()));
+            times.get_mut(sender).add(packet.client.at, arrived.at.saturating_sub(left.at));
+        }
+        let clock = ClockDifference::of(&times)?;
+        let changes = field_changes::find(summaries, &matched);
+        let kept = matched
+            .packets
+            .iter()
+            .filter(|(_, packet)| packet.client.id != 0 && packet.client.id == packet.server.id);
+        let ids_kept = kept.count() * 10 >= matched.packets.len() * 9;
+        let places = |vantage| -> HashMap<u64, usize> {
+            let streams = matched.streams.iter().enumerate();
+            streams.map(|(place, stream)| (*stream.numbers.get(vantage), place)).collect()
+        };
+        let by_number = Ends { client: places(Side::Client), server: places(Side::Server) };
+        let span = |vantage| {
+            let summary = summaries.get(vantage);
+            let first = clock.to_client(vantage, summary.first?);
+            Some((first, clock.to_client(vantage, summary.last)))
+        };
+        let (client, server) = (span(Side::Client)?, span(Side::Server)?);
+        let min_delay = clock.min.map(|delay| delay as Nanos);
+        let coverage = Ends {
+            client: Coverage { leaving: client, arriving: server, min_delay: min_delay.client },
+            server: Coverage { leaving: server, arriving: client, min_delay: min_delay.server },
+        };
+        let never_arrived = |vantage| {
+            let (summary, matched) = (summaries.get(vantage), by_number.get(vantage));
+            syns_never_arrived(summary, matched, &clock, vantage, coverage.get(vantage))
+        };
+        let syns_never_arrived =
+            Ends { client: never_arrived(Side::Client), server: never_arrived(Side::Server) };
+        let streams = summaries.client.streams().min(summaries.server.streams());
         Some(Merge {
-            syns_never_arrived,
+            matched: matched.streams,
             by_number,
-            covered,
+            clock,
+            ids_kept,
+            changes,
+            coverage,
             live: HashMap::new(),
             done: HashSet::new(),
             ended: VecDeque::new(),
-            waiting: BinaryHeap::new(),
+            pending: BinaryHeap::new(),
             taken: 0,
-            totals: Sums::default(),
-            not_followed: not_followed.saturating_sub(STREAMS as u64),
+            totals: Ends::default(),
+            arrived_before_sent: 0,
+            not_followed: streams.saturating_sub(MAX_STREAMS as u64),
+            syns_never_arrived,
             services: HashMap::new(),
             worst: Vec::new(),
-            pairs,
         })
     }
 
-    /// A time of one of the captures by the first one's clock: packets are to be taken in this order.
-    pub fn time(&self, place: usize, at: Nanos) -> Nanos {
-        if place == 0 { at } else { self.pairs.clock.to_first(at) }
+    /// A time of one of the captures by the client's clock: packets are taken in this order.
+    pub fn time(&self, vantage: Side, at: Nanos) -> Nanos {
+        self.clock.to_client(vantage, at)
     }
 
-    /// A packet of the capture at this place, 0 or 1.
-    pub fn take(&mut self, place: usize, seen: Glimpse) {
-        let at = self.time(place, seen.at);
-        self.due(at);
-        let Some(number) = self.by_number[place].get(&seen.stream).copied() else { return };
-        if self.done.contains(&number) {
+    /// Takes a packet of one capture.
+    pub fn take(&mut self, vantage: Side, packet: PacketFingerprint) {
+        let at = self.time(vantage, packet.at);
+        self.take_pending(at);
+        let places = self.by_number.get(vantage);
+        let Some(place) = places.get(&packet.stream).copied() else { return };
+        let Some(stream) = self.matched.get(place) else { return };
+        if self.done.contains(&place) {
             return;
         }
-        let pair = self.pairs.pairs[number];
-        let Some(sender) = sender(&pair, place, &seen) else { return };
-        if !self.live.contains_key(&number) && self.live.len() >= LIVE {
+        let Some(sender) = stream.vantage_of(vantage, packet.source) else { return };
+        if !self.live.contains_key(&place) && self.live.len() >= MAX_LIVE_STREAMS {
             self.not_followed += 1;
-            self.done.insert(number);
+            self.done.insert(place);
             return;
         }
-        let live = self.live.entry(number).or_insert_with(|| {
-            let ways = [Way::new(pair.segment), Way::new(pair.segment)];
-            Box::new(Live { ways, finished: [false; 2], over: false })
+        let live = self.live.entry(place).or_insert_with(|| {
+            let tracker = || DirectionTracker::new(stream.mss);
+            let directions = Ends { client: tracker(), server: tracker() };
+            Box::new(LiveStream { directions, finished: Ends::default(), is_over: false })
         });
-        if sender == place {
-            live.ways[sender].leaves(&seen, at, &self.covered[sender]);
+        if sender == vantage {
+            live.directions.get_mut(sender).leaves(&packet, at, self.coverage.get(sender));
         }
-        if seen.flags.any(Flags::ENDS) {
-            live.finished[sender] = true;
-            let over = seen.flags.has(Flags::RST) || live.finished == [true; 2];
-            if over && !live.over {
-                live.over = true;
-                self.ended.push_back((at, number));
+        if packet.flags.any(Flags::ENDS) {
+            *live.finished.get_mut(sender) = true;
+            let both = live.finished.client && live.finished.server;
+            if (packet.flags.has(Flags::RST) || both) && !live.is_over {
+                live.is_over = true;
+                self.ended.push_back((at, place));
             }
         }
         self.taken += 1;
-        let waiting = Waiting { at, order: self.taken, place, pair: number, seen };
-        self.waiting.push(Reverse(waiting));
+        let order = self.taken;
+        self.pending.push(Reverse(PendingPacket { at, order, vantage, place, packet }));
     }
 
-    /// Looks at what has waited long enough.
-    fn due(&mut self, now: Nanos) {
-        while let Some(Reverse(first)) = self.waiting.peek()
-            && first.at <= now.saturating_sub(LATER)
+    /// Takes the arrivals that are due, and ends the streams that have been over for a while.
+    fn take_pending(&mut self, now: Nanos) {
+        while let Some(Reverse(first)) = self.pending.peek()
+            && first.at <= now.saturating_sub(ARRIVAL_DELAY)
         {
-            let Some(Reverse(waiting)) = self.waiting.pop() else { break };
-            self.look(&waiting);
+            let Some(Reverse(pending)) = self.pending.pop() else { break };
+            self.take_arrival(&pending);
         }
-        while let Some((since, number)) = self.ended.front().copied() {
-            if now.saturating_sub(since) < LINGER {
+        while let Some((since, place)) = self.ended.front().copied() {
+            if now.saturating_sub(since) < LINGER_TIME {
                 break;
             }
             self.ended.pop_front();
-            self.over(number);
+            self.end_stream(place);
         }
     }
 
-    fn look(&mut self, waiting: &Waiting) {
-        let Waiting { at, place, pair, seen, .. } = waiting;
-        let Some(live) = self.live.get_mut(pair) else { return };
-        let Some(sender) = sender(&self.pairs.pairs[*pair], *place, seen) else { return };
-        let answers = seen.flags.has(Flags::ACK);
-        let other = 1 - sender;
-        if sender == *place {
-            live.ways[sender].left(seen);
-            if answers {
-                live.ways[other].receiver_says(seen);
+    fn take_arrival(&mut self, pending: &PendingPacket) {
+        let PendingPacket { at, vantage, place, packet, .. } = pending;
+        let Some(live) = self.live.get_mut(place) else { return };
+        let Some(stream) = self.matched.get(*place) else { return };
+        let Some(sender) = stream.vantage_of(*vantage, packet.source) else { return };
+        let has_ack = packet.flags.has(Flags::ACK);
+        let (own, peer) = live.directions.own_and_peer(sender);
+        if sender == *vantage {
+            own.left(packet);
+            if has_ack {
+                peer.acknowledged(packet);
             }
         } else {
-            let covered = &self.covered;
-            live.ways[sender].arrives(seen, *at, self.pairs.ids_kept, &covered[sender]);
-            if answers {
-                live.ways[other].sender_hears(seen, *at, &covered[other]);
+            own.arrives(packet, *at, self.ids_kept, self.coverage.get(sender));
+            if has_ack {
+                let coverage = self.coverage.get(sender.other());
+                peer.acknowledgement_arrives(packet, *at, coverage);
             }
         }
     }
 
     /// A stream is over.
-    fn over(&mut self, number: usize) {
-        let Some(mut live) = self.live.remove(&number) else { return };
-        self.done.insert(number);
-        for (way, covered) in live.ways.iter_mut().zip(&self.covered) {
-            way.finish(covered);
+    fn end_stream(&mut self, place: usize) {
+        let Some(mut live) = self.live.remove(&place) else { return };
+        self.done.insert(place);
+        for (direction, coverage) in live.directions.iter_mut().zip(self.coverage.iter()) {
+            direction.finish(coverage);
+            self.arrived_before_sent += direction.arrived_before_sent;
         }
-        let pair = self.pairs.pairs[number];
-        let [a, b] = live.ways;
-        self.totals.before_they_left += a.before_they_left + b.before_they_left;
-        let (ways, delays) = ([a.told, b.told], [a.delays, b.delays]);
-        for place in 0..2 {
-            add(&mut self.totals.ways[place], &ways[place]);
-            self.totals.delays[place].merge(&delays[place]);
+        let directions = live.directions.map(|direction| DirectionTotals {
+            report: direction.report,
+            delays: direction.delays,
+        });
+        for (total, direction) in self.totals.iter_mut().zip(directions.iter()) {
+            total.add(direction);
         }
-        let servers = pair.ends.map(|ends| ends[1]);
-        let room = self.services.len() < SERVICES_MOST || self.services.contains_key(&servers);
-        if room {
-            let service = self.services.entry(servers).or_insert_with(|| PathService {
-                servers,
-                streams: 0,
-                to_server: [0; 3],
-                to_client: [0; 3],
-            });
-            service.streams += 1;
-            for (sums, way) in
-                [&mut service.to_server, &mut service.to_client].into_iter().zip(&ways)
-            {
-                for (sum, more) in sums.iter_mut().zip(losses(way)) {
-                    *sum += more;
-                }
-            }
-        }
-        let lost = ways.iter().flat_map(losses).sum();
-        let longest = delays[0].longest().max(delays[1].longest());
-        self.worst.push(Ranked { lost, longest, pair: number, ways, delays });
-        if self.worst.len() >= 2 * WORST {
+        self.add_to_service(place, &directions);
+        let lost = directions.iter().flat_map(DirectionTotals::lost_segments).sum();
+        let max_delay = directions.client.delays.max().max(directions.server.delays.max());
+        self.worst.push(RankedStream { lost, max_delay, place, directions });
+        if self.worst.len() >= 2 * MAX_WORST_STREAMS {
             self.keep_worst();
         }
     }
 
-    fn keep_worst(&mut self) {
-        self.worst.sort_by_key(|one| (Reverse(one.lost), Reverse(one.longest), one.pair));
-        self.worst.truncate(WORST);
+    fn add_to_service(&mut self, place: usize, directions: &Ends<DirectionTotals>) {
+        let Some(stream) = self.matched.get(place) else { return };
+        let servers = stream.ends.map(|ends| ends.server).into_array();
+        if self.services.len() >= MAX_SERVICES && !self.services.contains_key(&servers) {
+            return;
+        }
+        let service = self.services.entry(servers).or_insert_with(|| PathService {
+            servers,
+            streams: 0,
+            to_server: [0; 3],
+            to_client: [0; 3],
+        });
+        service.streams += 1;
+        let sums = [&mut service.to_server, &mut service.to_client];
+        for (sums, direction) in sums.into_iter().zip(directions.iter()) {
+            for (sum, more) in sums.iter_mut().zip(direction.lost_segments()) {
+                *sum += more;
+            }
+        }
     }
 
-    /// Both captures are over: what they tell. `captures` describes them.
-    pub fn finish(mut self, captures: [model::PathCapture; 2]) -> Path {
-        while let Some(Reverse(waiting)) = self.waiting.pop() {
-            self.look(&waiting);
+    fn keep_worst(&mut self) {
+        self.worst.sort_by_key(|one| (Reverse(one.lost), Reverse(one.max_delay), one.place));
+        self.worst.truncate(MAX_WORST_STREAMS);
+    }
+
+    /// Both captures are over. `captures` describes them, the client's first.
+    pub fn finish(mut self, captures: [PathCapture; 2]) -> Path {
+        while let Some(Reverse(pending)) = self.pending.pop() {
+            self.take_arrival(&pending);
         }
         let mut left: Vec<usize> = self.live.keys().copied().collect();
         left.sort_unstable();
-        left.into_iter().for_each(|number| self.over(number));
+        left.into_iter().for_each(|place| self.end_stream(place));
         self.keep_worst();
-        let (clock, took) = self.clock(captures[0].first_unix_us.saturating_mul(1_000));
-        let shortest = self.totals.delays.each_ref().map(|all| all.shortest().unwrap_or(0));
-        let told = |place: usize, delays: &Delays| -> Option<PathDelay> {
-            delays.told(shortest[place], took)
+        let [client, _] = &captures;
+        let clock = self.path_clock(client.first_unix_us.saturating_mul(1_000));
+        let half_round_trip = self.clock.has_both_directions.then(|| self.min_round_trip() / 2.0);
+        let shortest = self.totals.each_ref().map(|total| total.delays.min().unwrap_or(0));
+        let report = |directions: Ends<DirectionTotals>| {
+            let directions = directions.zip(shortest);
+            directions.map(|(direction, shortest)| direction.finish(shortest, half_round_trip))
         };
         let mut worst = Vec::with_capacity(self.worst.len());
-        for Ranked { pair, ways, delays, .. } in std::mem::take(&mut self.worst) {
-            let pair = &self.pairs.pairs[pair];
-            let [mut to_server, mut to_client] = ways;
-            to_server.delay = told(0, &delays[0]);
-            to_client.delay = told(1, &delays[1]);
-            let [[client, server], other] = pair.ends;
-            let rewritten = (other != [client, server]).then_some(other);
+        for RankedStream { place, directions, .. } in self.worst {
+            let Some(stream) = self.matched.get(place) else { continue };
+            let Ends { client: to_server, server: to_client } = report(directions);
+            let Ends { client: ends, server: other } = stream.ends;
             worst.push(PathStream {
-                numbers: pair.numbers,
-                client,
-                server,
-                rewritten,
+                numbers: stream.numbers.into_array(),
+                client: ends.client,
+                server: ends.server,
+                rewritten: (other != ends).then_some(other.into_array()),
                 to_server,
                 to_client,
             });
         }
         let mut services: Vec<PathService> = self.services.into_values().collect();
-        let lost = |one: &PathService| -> u64 {
-            one.to_server.iter().chain(&one.to_client).copied().sum()
+        let lost = |service: &PathService| -> u64 {
+            service.to_server.iter().chain(&service.to_client).copied().sum()
         };
         services.sort_by_key(|one| (Reverse(lost(one)), Reverse(one.streams), one.servers));
-        services.truncate(SERVICES);
-        let pairs = &self.pairs.pairs;
-        let count = |of: fn(&Pair) -> bool| pairs.iter().filter(|pair| of(pair)).count() as u64;
-        let [mut to_server, mut to_client] = self.totals.ways;
-        to_server.delay = told(0, &self.totals.delays[0]);
-        to_client.delay = told(1, &self.totals.delays[1]);
+        services.truncate(MAX_SERVICES_REPORTED);
+        let count = |is: fn(&MatchedStream) -> bool| {
+            self.matched.iter().filter(|stream| is(stream)).count() as u64
+        };
+        let Ends { client: to_server, server: to_client } = report(self.totals);
         Path {
             captures,
-            streams_in_both: pairs.len() as u64,
-            streams_rewritten: count(|pair| pair.ends[0] != pair.ends[1]),
+            streams_in_both: self.matched.len() as u64,
+            streams_rewritten: count(|stream| stream.ends.client != stream.ends.server),
             streams_not_followed: self.not_followed,
-            syns_never_arrived: self.syns_never_arrived,
-            streams_opened_at_server: count(|pair| !pair.client_first),
+            syns_never_arrived: self.syns_never_arrived.into_array(),
+            streams_opened_at_server: count(|stream| !stream.is_opened_by_client),
             clock,
             to_server,
             to_client,
-            changes: self.pairs.changes,
+            changes: self.changes,
             services,
             worst,
         }
     }
 
-    /// The clocks, by all packets; and the shortest time each way, nanoseconds.
-    fn clock(&self, first: Nanos) -> (PathClock, Option<f64>) {
-        let Clock { slope, both, drifts, disagree, .. } = self.pairs.clock;
-        let [there, back] = self.totals.delays.each_ref().map(Delays::shortest);
-        // By how much the shortest times are other ones than the sample had.
-        let [there, back] = [there, back].map(|more| more.unwrap_or(0) as f64);
-        let us = |nanos: f64| nanos / 1e3;
-        let least = self.pairs.clock.least;
-        let trip = least[0] + least[1] + there + back;
-        let since = first.saturating_sub(self.pairs.clock.from) as f64;
-        let offset = self.pairs.clock.offset + (there - back) / 2.0 + slope * since;
-        let clock = PathClock {
-            offset_us: both.then_some(us(offset)),
-            uncertainty_us: both.then_some(us(trip.abs() / 2.0)),
-            min_round_trip_us: both.then_some(us(trip)),
+    /// By how much the shortest times differ from those of the sample, nanoseconds.
+    fn beyond_sample(&self) -> Ends<f64> {
+        self.totals.each_ref().map(|total| total.delays.min().unwrap_or(0) as f64)
+    }
+
+    /// The shortest round trip between both vantage points, nanoseconds.
+    fn min_round_trip(&self) -> f64 {
+        let (min, more) = (self.clock.min, self.beyond_sample());
+        min.client + min.server + more.client + more.server
+    }
+
+    /// The clocks, by all packets, at the first packet of the client's capture.
+    fn path_clock(&self, first: Nanos) -> PathClock {
+        let ClockDifference { offset, slope, drifts, .. } = self.clock;
+        let more = self.beyond_sample();
+        let round_trip = self.min_round_trip();
+        let since = first.saturating_sub(self.clock.from) as f64;
+        let offset = offset + (more.client - more.server) / 2.0 + slope * since;
+        let known_us = |nanos: f64| self.clock.has_both_directions.then_some(nanos / 1e3);
+        PathClock {
+            offset_us: known_us(offset),
+            uncertainty_us: known_us(round_trip.abs() / 2.0),
+            min_round_trip_us: known_us(round_trip),
             drift_ppm: drifts.then_some(slope * 1e6),
-            drift_uncertainty_ppm: disagree.map(|disagree| disagree * 1e6),
-            before_they_left: self.totals.before_they_left,
-        };
-        (clock, both.then_some(trip / 2.0))
+            drift_uncertainty_ppm: self.clock.disagreement.map(|drift| drift * 1e6),
+            before_they_left: self.arrived_before_sent,
+        }
     }
 }
 
-/// Streams of one capture alone that are a SYN without an answer, which the other capture must have
-/// seen if it had arrived.
-fn never_arrived(
-    survey: &Survey,
-    paired: &HashMap<u64, usize>,
-    clock: &Clock,
-    place: usize,
-    covered: &Covered,
+/// Streams of one capture that are a SYN without an answer, which the other capture must have seen if
+/// it had arrived.
+fn syns_never_arrived(
+    summary: &CaptureSummary,
+    matched: &HashMap<u64, usize>,
+    clock: &ClockDifference,
+    vantage: Side,
+    coverage: &Coverage,
 ) -> u64 {
-    let (first, last) = covered.arriving;
-    let alone = survey.streams.iter().filter(|(number, known)| {
-        let [Some((_, at, ..)), None] = known.syns else { return false };
-        let at = if place == 0 { at } else { clock.to_first(at) };
-        let at = at.saturating_add(covered.least);
-        let seen = at.saturating_add(AT_THE_END) <= last && at >= first;
-        seen && !paired.contains_key(number)
+    let (first, last) = coverage.arriving;
+    let lost = summary.streams.iter().filter(|(number, start)| {
+        let Ends { client: Some(syn), server: None } = start.syns else { return false };
+        let at = clock.to_client(vantage, syn.at).saturating_add(coverage.min_delay);
+        let must_be_seen = at.saturating_add(END_MARGIN) <= last && at >= first;
+        must_be_seen && !matched.contains_key(number)
     });
-    alone.count() as u64
-}
-
-/// At which place the sender of a packet is.
-fn sender(pair: &Pair, place: usize, seen: &Glimpse) -> Option<usize> {
-    let from_client = pair.ends[place].iter().position(|end| *end == seen.ends[0])? == 0;
-    Some(usize::from(from_client != pair.client_first))
-}
-
-/// Segments lost before, between and behind.
-fn losses(way: &PathDirection) -> [u64; 3] {
-    [way.lost_before.segments, way.lost_between.segments, way.lost_after.segments]
-}
-
-fn add(sum: &mut PathDirection, more: &PathDirection) {
-    let loss = |sum: &mut PathLoss, more: &PathLoss| {
-        sum.segments += more.segments;
-        sum.bytes += more.bytes;
-        let first = [sum.first_packet, more.first_packet].into_iter().filter(|number| *number > 0);
-        sum.first_packet = first.min().unwrap_or(0);
-        sum.last_packet = sum.last_packet.max(more.last_packet);
-    };
-    sum.segments += more.segments;
-    sum.bytes += more.bytes;
-    sum.matched += more.matched;
-    loss(&mut sum.lost_between, &more.lost_between);
-    loss(&mut sum.lost_before, &more.lost_before);
-    loss(&mut sum.lost_after, &more.lost_after);
-    sum.bursts += more.bursts;
-    sum.lost_in_bursts += more.lost_in_bursts;
-    sum.longest_burst = sum.longest_burst.max(more.longest_burst);
-    sum.reordered += more.reordered;
-    sum.duplicated += more.duplicated;
-    sum.spurious += more.spurious;
-    sum.pure_acks_lost += more.pure_acks_lost;
-    sum.not_captured_arriving += more.not_captured_arriving;
-    sum.not_captured_leaving += more.not_captured_leaving;
+    lost.count() as u64
 }

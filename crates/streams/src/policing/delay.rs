@@ -1,89 +1,109 @@
-//! Whether there was a queue: round trips beside the level that a queue would have had.
+//! Whether there was a queue: round trips against the level that a queue would have had.
 
-use super::bucket::{Fit, Step};
-use super::quantile;
+use super::bucket::{BucketFit, Step};
+use super::statistics::quantile;
 
-/// Part of the expected delay from which it is taken for one. A queue gives 1, a policer 0.
-const FOLLOWS: f64 = 0.35;
-/// A difference smaller than this, seconds, shows in no round trip.
-const LEAST: f64 = 0.002;
-/// Nor does a queue that is empty after this time, for certain.
-const SHORT: f64 = 0.005;
-/// Part of the round trips that make one end of the comparison.
-const END: usize = 4;
-/// Round trips that are needed.
-const TRIPS: usize = 8;
+/// Share of the expected delay from which on there is a queue. A queue gives 1, a policer 0.
+const MIN_QUEUE_SHARE: f64 = 0.35;
+/// A smaller difference, seconds, shows in no round trip.
+const MIN_VISIBLE_DELAY: f64 = 0.002;
+/// Nor does a queue that drains in less than this time, seconds.
+const MIN_VISIBLE_QUEUE: f64 = 0.005;
+/// Each end of the comparison is one of so many parts of the round trips.
+const COMPARED_PARTS: usize = 4;
+/// Fewest round trips.
+const MIN_ROUND_TRIPS: usize = 8;
 /// Before losses, round trips longer than the shortest by this factor, and by so many seconds, are
 /// those of a queue, whatever its length (Flach et al. 2016).
-const LONGER: f64 = 1.3;
-const LONGER_BY: f64 = 0.02;
+const MIN_FULL_QUEUE_FACTOR: f64 = 1.3;
+const MIN_FULL_QUEUE_DELAY: f64 = 0.02;
 
-/// Round trips at high levels beside those at low ones, seconds.
+/// Round trips at high levels against those at low ones, seconds.
 #[derive(Debug, Clone, Copy)]
 struct Delay {
     /// By how much they would be longer with a queue.
     expected: f64,
-    /// By how much they are.
-    seen: f64,
-    /// How much they differ anyway.
+    /// By how much they are longer.
+    measured: f64,
+    /// By how much they differ anyway.
     noise: f64,
 }
 
-/// Whether what passed waited in a queue, or might have, for all that can be seen. `least` is the
-/// shortest round trip of the stream, seconds.
-pub(super) fn queued(steps: &[Step], fit: &Fit, least: f64) -> bool {
-    let Some(delay) = compare(steps, fit) else { return true };
-    let full = before_losses(steps) - least;
-    delay.expected < LEAST.max(2.0 * delay.noise)
-        || fit.level < SHORT * fit.rate
-        || delay.seen > FOLLOWS * delay.expected
-        || full > FOLLOWS * fit.level / fit.rate
-        || (full > (LONGER - 1.0) * least && full > LONGER_BY)
+/// A round trip, seconds, and the delay that a queue would have caused.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    expected: f64,
+    round_trip: f64,
 }
 
-fn compare(steps: &[Step], fit: &Fit) -> Option<Delay> {
-    let (mut lacking, mut before) = (fit.initial, 0.0);
+/// Whether what passed waited in a queue, or might have, as far as can be seen. `min_round_trip` is
+/// the shortest of the stream, seconds.
+pub(super) fn is_queued(steps: &[Step], fit: &BucketFit, min_round_trip: f64) -> bool {
+    let Some(delay) = compare(steps, fit) else { return true };
+    let before_losses = round_trip_before_losses(steps) - min_round_trip;
+    delay.expected < MIN_VISIBLE_DELAY.max(2.0 * delay.noise)
+        || fit.level < MIN_VISIBLE_QUEUE * fit.rate
+        || delay.measured > MIN_QUEUE_SHARE * delay.expected
+        || before_losses > MIN_QUEUE_SHARE * fit.level / fit.rate
+        || (before_losses > (MIN_FULL_QUEUE_FACTOR - 1.0) * min_round_trip
+            && before_losses > MIN_FULL_QUEUE_DELAY)
+}
+
+fn compare(steps: &[Step], fit: &BucketFit) -> Option<Delay> {
+    let (mut deficit, mut before) = (fit.initial, 0.0);
     let mut samples = Vec::new();
     for step in steps {
-        lacking = (lacking - fit.rate * (step.at - before)).max(0.0) + step.passed;
+        deficit = (deficit - fit.rate * (step.at - before)).max(0.0) + step.passed;
         before = step.at;
-        if step.trip > 0.0 {
-            samples.push((lacking / fit.rate, step.trip));
+        if step.round_trip > 0.0 {
+            samples.push(Sample { expected: deficit / fit.rate, round_trip: step.round_trip });
         }
     }
-    if samples.len() < TRIPS {
+    if samples.len() < MIN_ROUND_TRIPS {
         return None;
     }
-    samples.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let end = samples.len() / END;
-    let low = middle(&samples[..end]);
-    let high = middle(&samples[samples.len() - end..]);
-    Some(Delay { expected: high.0 - low.0, seen: high.1 - low.1, noise: low.1 - low.2 })
+    samples.sort_unstable_by(|a, b| a.expected.total_cmp(&b.expected));
+    let part = samples.len() / COMPARED_PARTS;
+    let low = middle(samples.iter().take(part));
+    let high = middle(samples.iter().skip(samples.len() - part));
+    Some(Delay {
+        expected: high.expected - low.expected,
+        measured: high.round_trip - low.round_trip,
+        noise: low.round_trip - low.lower_quarter,
+    })
 }
 
-/// The middle of the expected delays, of the round trips, and the lower quarter of these.
-fn middle(samples: &[(f64, f64)]) -> (f64, f64, f64) {
-    let mut trips: Vec<f64> = samples.iter().map(|(_, trip)| *trip).collect();
-    trips.sort_unstable_by(f64::total_cmp);
-    let expected = samples.get(samples.len() / 2).map_or(0.0, |(expected, _)| *expected);
-    (expected, quantile(&trips, 0.5), quantile(&trips, 0.25))
+/// Medians of some samples, and the lower quarter of their round trips.
+struct Middle {
+    expected: f64,
+    round_trip: f64,
+    lower_quarter: f64,
+}
+
+fn middle<'a>(samples: impl ExactSizeIterator<Item = &'a Sample> + Clone) -> Middle {
+    let mut round_trips: Vec<f64> = samples.clone().map(|sample| sample.round_trip).collect();
+    round_trips.sort_unstable_by(f64::total_cmp);
+    let half = samples.len() / 2;
+    let expected = samples.skip(half).next().map_or(0.0, |sample| sample.expected);
+    let (round_trip, lower_quarter) = (quantile(&round_trips, 0.5), quantile(&round_trips, 0.25));
+    Middle { expected, round_trip, lower_quarter }
 }
 
 /// The lower quarter of the last round trips before losses began: a full queue is before them all.
 /// Of two, the shorter: the last may have waited for a delayed acknowledgement, as what should have
 /// followed it was lost.
-fn before_losses(steps: &[Step]) -> f64 {
-    let (mut trips, mut last, mut new) = (Vec::new(), [0.0; 2], false);
+fn round_trip_before_losses(steps: &[Step]) -> f64 {
+    let (mut before_losses, mut last, mut is_new) = (Vec::new(), [0.0; 2], false);
     for step in steps {
-        if step.trip > 0.0 {
-            last = [last[1], step.trip];
-            new = true;
+        if step.round_trip > 0.0 {
+            last = [last[1], step.round_trip];
+            is_new = true;
         }
-        if step.lost > 0 && new && last[0] > 0.0 {
-            trips.push(last[0].min(last[1]));
-            new = false;
+        if step.lost > 0 && is_new && last[0] > 0.0 {
+            before_losses.push(last[0].min(last[1]));
+            is_new = false;
         }
     }
-    trips.sort_unstable_by(f64::total_cmp);
-    quantile(&trips, 0.25)
+    before_losses.sort_unstable_by(f64::total_cmp);
+    quantile(&before_losses, 0.25)
 }

@@ -5,18 +5,21 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{PolicedResponse, PolicerDetector};
+use crate::segment::SegmentKind;
+use crate::sequence::Sequence;
 
 const DATA: u32 = 1448;
 const HEADERS: u32 = 52;
 /// Bytes of an IP packet.
 const WIRE: f64 = 1500.0;
 
-/// Numbers that look random (xorshift).
-struct Dice(u64);
+/// Pseudo-random numbers (xorshift).
+struct Random(u64);
 
-impl Dice {
-    fn part(&mut self) -> f64 {
+impl Random {
+    /// From 0 to 1.
+    fn share(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -24,53 +27,55 @@ impl Dice {
     }
 }
 
-/// What is on the path, after the place of capture. Rates in bytes a second.
+/// What is on the path behind the place of capture. Rates are in bytes a second.
 #[derive(Clone, Copy, Debug)]
 enum Path {
     Policer {
         rate: f64,
         bucket: f64,
     },
-    /// A queue, behind a bucket that lets bursts pass; a part of all is lost elsewhere.
+    /// A queue behind a bucket that lets bursts pass; a share of all packets is lost elsewhere.
     Shaper {
         rate: f64,
         bucket: f64,
         queue: f64,
-        part: f64,
+        loss: f64,
     },
-    /// A queue that drops early, the more likely the longer it is.
-    Early {
+    /// A queue that drops early (RED), the more likely the longer it is.
+    EarlyDrop {
         rate: f64,
         queue: f64,
     },
-    Random {
-        part: f64,
+    RandomLoss {
+        loss: f64,
     },
     /// Everything is lost now and then.
     Outages {
         mean: f64,
-        lasts: f64,
+        duration: f64,
     },
-    /// A queue that others fill and drain too.
-    Crowded {
+    /// A queue that other traffic fills too.
+    SharedQueue {
         rate: f64,
         queue: f64,
     },
 }
 
 /// A path and its state.
-struct Line {
+struct Link {
     path: Path,
-    lacking: f64,
+    /// Deficit of the bucket, or length of the queue, bytes.
+    deficit: f64,
     at: f64,
-    others: f64,
+    /// When other traffic comes, or the next outage begins, seconds.
+    next_event: f64,
     arrived: f64,
     /// Half a round trip, seconds.
     half: f64,
-    dice: Dice,
+    random: Random,
 }
 
-impl Line {
+impl Link {
     /// When a packet that is sent now arrives; packets stay in order.
     fn carry(&mut self, at: f64) -> Option<f64> {
         let arrival = self.pass(at)?;
@@ -79,123 +84,129 @@ impl Line {
     }
 
     fn pass(&mut self, at: f64) -> Option<f64> {
-        let jitter = self.dice.part() * 0.0003;
-        let (rate, most, free) = match self.path {
+        let jitter = self.random.share() * 0.0003;
+        let (rate, capacity, free) = match self.path {
             Path::Policer { rate, bucket } => (rate, bucket, bucket),
-            Path::Shaper { rate, bucket, queue, part } => {
-                if self.dice.part() < part {
+            Path::Shaper { rate, bucket, queue, loss } => {
+                if self.random.share() < loss {
                     return None;
                 }
                 (rate, bucket + queue, bucket)
             }
-            Path::Early { rate, queue } => {
-                let length = (self.lacking - rate * (at - self.at)).max(0.0) / queue;
-                if self.dice.part() * 10.0 < length * length {
+            Path::EarlyDrop { rate, queue } => {
+                let length = (self.deficit - rate * (at - self.at)).max(0.0) / queue;
+                if self.random.share() * 10.0 < length * length {
                     return None;
                 }
                 (rate, queue, 0.0)
             }
-            Path::Crowded { rate, queue } => {
-                // Others send as much again, in bursts.
-                while self.others < at {
-                    self.lacking = (self.lacking - rate * 0.01).max(0.0);
-                    if self.dice.part() < 0.5 {
-                        let burst = rate * 0.01 * self.dice.part() * 2.5;
-                        self.lacking = (self.lacking + burst).min(queue);
+            Path::SharedQueue { rate, queue } => {
+                // Other traffic is as much again, in bursts.
+                while self.next_event < at {
+                    self.deficit = (self.deficit - rate * 0.01).max(0.0);
+                    if self.random.share() < 0.5 {
+                        let burst = rate * 0.01 * self.random.share() * 2.5;
+                        self.deficit = (self.deficit + burst).min(queue);
                     }
-                    self.others += 0.01;
+                    self.next_event += 0.01;
                 }
                 self.at = at;
                 (rate, queue, 0.0)
             }
-            Path::Random { part } => {
-                return (self.dice.part() >= part).then_some(at + self.half + jitter);
+            Path::RandomLoss { loss } => {
+                return (self.random.share() >= loss).then_some(at + self.half + jitter);
             }
-            Path::Outages { mean, lasts } => {
-                if at > self.others + lasts {
-                    self.others = at + mean * 2.0 * self.dice.part();
+            Path::Outages { mean, duration } => {
+                if at > self.next_event + duration {
+                    self.next_event = at + mean * 2.0 * self.random.share();
                 }
-                return (at < self.others).then_some(at + self.half + jitter);
+                return (at < self.next_event).then_some(at + self.half + jitter);
             }
         };
-        self.lacking = (self.lacking - rate * (at - self.at)).max(0.0);
+        self.deficit = (self.deficit - rate * (at - self.at)).max(0.0);
         self.at = at;
-        if self.lacking + WIRE > most {
+        if self.deficit + WIRE > capacity {
             return None;
         }
-        self.lacking += WIRE;
-        let wait = (self.lacking - free).max(0.0) / rate;
+        self.deficit += WIRE;
+        let wait = (self.deficit - free).max(0.0) / rate;
         Some(at + self.half + jitter + wait)
     }
 }
 
-/// Something that has happened to a packet, sorted by time: nanoseconds, which packet, in which
-/// transmission.
+/// An arrival, sorted by time: nanoseconds, packet, transmission.
 type Arrival = Reverse<(i64, u64, u64)>;
 
-/// Sends some answers with a pause between them. What was found, and how many packets were lost.
-fn answers(path: Path, count: usize, packets: u64, seed: u64) -> Vec<(Option<Policed>, u32)> {
+/// Sends some responses with a pause between them. Returns what was found of each, and how many of
+/// its packets were lost.
+fn responses(
+    path: Path,
+    count: usize,
+    packets: u64,
+    seed: u64,
+) -> Vec<(Option<PolicedResponse>, u32)> {
     let half = if seed.is_multiple_of(2) { 0.008 } else { 0.05 };
-    let dice = Dice(seed * 2 + 1);
-    let mut line = Line { path, lacking: 0.0, at: 0.0, others: 0.0, arrived: 0.0, half, dice };
-    let mut policing = Policing::default();
+    let random = Random(seed * 2 + 1);
+    let mut link =
+        Link { path, deficit: 0.0, at: 0.0, next_event: 0.0, arrived: 0.0, half, random };
+    let mut detector = PolicerDetector::default();
     let (mut now, mut next, mut all) = (1.0_f64, 0_u64, Vec::new());
     let mut order = 0_u64;
     for _ in 0..count {
         let end = next + packets;
         let (mut window, mut threshold) = (10.0_f64, f64::INFINITY);
-        // Transmissions that are out: order and packet.
-        let mut out: BTreeMap<u64, u64> = BTreeMap::new();
+        // Transmissions in flight: order and packet.
+        let mut in_flight: BTreeMap<u64, u64> = BTreeMap::new();
         let mut missing: BTreeSet<u64> = (next..end).collect();
         let mut again: VecDeque<u64> = VecDeque::new();
         let mut arrivals: BinaryHeap<Arrival> = BinaryHeap::new();
         let (mut recovered, mut lost, mut wait) = (0, 0, 0.3);
         while !missing.is_empty() {
-            while (out.len() as f64) < window && (next < end || !again.is_empty()) {
+            while (in_flight.len() as f64) < window && (next < end || !again.is_empty()) {
                 now += 0.000_005;
                 let (packet, kind) = match again.pop_front() {
-                    Some(packet) => (packet, Kind::RepeatedFast),
-                    None => (next, Kind::New),
+                    Some(packet) => (packet, SegmentKind::FastRetransmission),
+                    None => (next, SegmentKind::New),
                 };
-                next += u64::from(kind == Kind::New);
+                next += u64::from(kind == SegmentKind::New);
                 let from = Sequence(packet * u64::from(DATA));
-                policing.sent(kind, from, DATA, HEADERS, (now * 1e9) as i64);
-                out.insert(order, packet);
-                match line.carry(now) {
+                detector.sent(kind, from, DATA, HEADERS, (now * 1e9) as i64);
+                in_flight.insert(order, packet);
+                match link.carry(now) {
                     Some(at) => {
-                        arrivals.push(Reverse((((at + line.half) * 1e9) as i64, packet, order)))
+                        arrivals.push(Reverse((((at + link.half) * 1e9) as i64, packet, order)))
                     }
                     None => lost += 1,
                 }
                 order += 1;
             }
             let Some(Reverse((at, packet, number))) = arrivals.pop() else {
-                // A timeout: all that is out is sent again.
+                // A timeout: everything in flight is sent again.
                 now += wait;
                 wait = (wait * 2.0).min(3.0);
-                again.extend(std::mem::take(&mut out).into_values());
+                again.extend(std::mem::take(&mut in_flight).into_values());
                 again.retain(|packet| missing.contains(packet));
                 (threshold, window) = ((window / 2.0).max(2.0), 1.0);
                 continue;
             };
             wait = 0.3;
             now = now.max(at as f64 * 1e-9);
-            out.remove(&number);
+            in_flight.remove(&number);
             missing.remove(&packet);
             let first = missing.first().copied().unwrap_or(end).min(next);
-            policing.acknowledged(Sequence(first * u64::from(DATA)), (now * 1e9) as i64);
+            detector.acknowledged(Sequence(first * u64::from(DATA)), (now * 1e9) as i64);
             let here = Sequence(packet * u64::from(DATA));
             if packet > first {
                 let all = Sequence(first * u64::from(DATA));
-                policing.selected(all, here, here.plus(DATA), (now * 1e9) as i64);
+                detector.selectively_acknowledged(all, here, here.plus(DATA), (now * 1e9) as i64);
             }
             window += if window < threshold { 1.0 } else { 1.0 / window };
             // Three later ones have arrived: lost.
-            while let Some((&oldest, &packet)) = out.first_key_value() {
+            while let Some((&oldest, &packet)) = in_flight.first_key_value() {
                 if oldest + 3 > number {
                     break;
                 }
-                out.remove(&oldest);
+                in_flight.remove(&oldest);
                 if missing.contains(&packet) {
                     again.push_back(packet);
                     if oldest >= recovered {
@@ -206,7 +217,7 @@ fn answers(path: Path, count: usize, packets: u64, seed: u64) -> Vec<(Option<Pol
                 }
             }
         }
-        all.push((policing.end(), lost));
+        all.push((detector.end_response(), lost));
         now += 1.0;
     }
     all
@@ -215,18 +226,18 @@ fn answers(path: Path, count: usize, packets: u64, seed: u64) -> Vec<(Option<Pol
 const MEGABIT: f64 = 125_000.0;
 
 #[test]
-fn policers_are_found_and_their_rate() {
+fn policers_are_found_with_their_rate() {
     for rate in [0.5, 1.5, 3.0, 10.0] {
         for bucket in [8e3, 30e3, 100e3, 1e6, 2e6] {
             let path = Path::Policer { rate: rate * MEGABIT, bucket };
             let (mut found, mut policed) = (0, 0);
             for seed in [3, 4, 5, 6, 7] {
-                for (this, lost) in answers(path, 5, 1382, seed) {
+                for (this, lost) in responses(path, 5, 1382, seed) {
                     policed += usize::from(lost > 0);
                     let Some(this) = this else { continue };
                     found += 1;
-                    if let Some(told) = this.rate_bps {
-                        let off = told as f64 / (rate * 1e6) - 1.0;
+                    if let Some(found) = this.rate_bps {
+                        let off = found as f64 / (rate * 1e6) - 1.0;
                         assert!(off.abs() < 0.03, "{path:?}: {this:?}");
                     }
                     let (low, high) = this.rate_range_bps;
@@ -242,68 +253,68 @@ fn policers_are_found_and_their_rate() {
     }
 }
 
-/// How many times each path is tried: more by hand, with NETWHY_SEEDS times as many.
-fn seeds(few: u64) -> u64 {
+/// How often each path is tried; NETWHY_SEEDS times as often by hand.
+fn seeds(count: u64) -> u64 {
     std::env::var("NETWHY_SEEDS").ok().and_then(|times| times.parse::<u64>().ok()).unwrap_or(1)
-        * few
+        * count
 }
 
-fn none(path: Path, seeds: u64) {
+fn assert_not_found(path: Path, seeds: u64) {
     for seed in 1..=seeds {
-        for (number, (this, _)) in answers(path, 3, 1382, seed).into_iter().enumerate() {
-            assert_eq!(this, None, "{path:?} seed {seed} answer {number}");
+        for (number, (this, _)) in responses(path, 3, 1382, seed).into_iter().enumerate() {
+            assert_eq!(this, None, "{path:?} seed {seed} response {number}");
         }
     }
 }
 
 #[test]
-fn queues_are_none() {
+fn queues_are_no_policers() {
     for rate in [0.5, 1.5, 3.0, 10.0, 40.0] {
         let rate = rate * MEGABIT;
         for queue in [8e3, 20e3, 100e3, 1e6] {
             for bucket in [0.0, 5e3, queue / 2.0, queue] {
-                none(Path::Shaper { rate, bucket, queue, part: 0.0 }, seeds(2));
+                assert_not_found(Path::Shaper { rate, bucket, queue, loss: 0.0 }, seeds(2));
             }
-            none(Path::Shaper { rate, bucket: 0.0, queue, part: 0.01 }, seeds(2));
-            none(Path::Crowded { rate, queue }, seeds(2));
-            none(Path::Early { rate, queue }, seeds(2));
+            assert_not_found(Path::Shaper { rate, bucket: 0.0, queue, loss: 0.01 }, seeds(2));
+            assert_not_found(Path::SharedQueue { rate, queue }, seeds(2));
+            assert_not_found(Path::EarlyDrop { rate, queue }, seeds(2));
         }
     }
 }
 
 #[test]
-fn random_losses_are_none() {
-    for part in [0.003, 0.005, 0.01, 0.02, 0.05] {
-        none(Path::Random { part }, seeds(12));
+fn random_losses_are_no_policers() {
+    for loss in [0.003, 0.005, 0.01, 0.02, 0.05] {
+        assert_not_found(Path::RandomLoss { loss }, seeds(12));
     }
 }
 
 #[test]
-fn outages_are_none() {
-    for (mean, lasts) in [(0.5, 0.05), (1.0, 0.15), (0.73, 0.3), (2.0, 0.05)] {
-        none(Path::Outages { mean, lasts }, seeds(10));
+fn outages_are_no_policers() {
+    for (mean, duration) in [(0.5, 0.05), (1.0, 0.15), (0.73, 0.3), (2.0, 0.05)] {
+        assert_not_found(Path::Outages { mean, duration }, seeds(10));
     }
 }
 
 #[test]
 fn a_stream_without_losses_is_forgotten() {
-    let found = answers(Path::Random { part: 0.0 }, 2, 400, 1);
+    let found = responses(Path::RandomLoss { loss: 0.0 }, 2, 400, 1);
     assert!(found.iter().all(|(this, lost)| this.is_none() && *lost == 0));
-    let mut policing = Policing::default();
+    let mut detector = PolicerDetector::default();
     for number in 0..100_000_u64 {
         let at = number as i64 * 1_000_000;
-        policing.sent(Kind::New, Sequence(number * 1448), DATA, HEADERS, at);
-        policing.acknowledged(Sequence(number * 1448), at);
+        detector.sent(SegmentKind::New, Sequence(number * 1448), DATA, HEADERS, at);
+        detector.acknowledged(Sequence(number * 1448), at);
     }
-    assert!(policing.watch.as_ref().is_some_and(|watch| watch.record.size() < 1024));
-    assert_eq!(policing.end(), None);
-    assert!(policing.watch.is_none());
+    assert!(detector.recorded().is_some_and(|size| size < 1024));
+    assert_eq!(detector.end_response(), None);
+    assert_eq!(detector.recorded(), None);
 }
 
 #[test]
-fn a_long_answer_is_judged_in_parts() {
+fn a_long_response_is_judged_in_parts() {
     let path = Path::Policer { rate: 3.0 * MEGABIT, bucket: 100e3 };
-    let found = answers(path, 1, 20_000, 9);
+    let found = responses(path, 1, 20_000, 9);
     let this = found[0].0.expect("a policer");
     assert!(this.passed > 19_000 && this.lost > 100, "{this:?}");
     assert!(this.rate_bps.is_some_and(|rate| rate.abs_diff(3_000_000) < 60_000), "{this:?}");
@@ -312,51 +323,56 @@ fn a_long_answer_is_judged_in_parts() {
 proptest! {
     /// Nothing panics or overflows, whatever is called in whatever order.
     #[test]
-    fn anything(calls in proptest::collection::vec(
+    fn any_calls(calls in proptest::collection::vec(
         (0..8_u8, any::<u64>(), any::<u32>(), any::<u32>(), any::<i64>()), 0..300)
     ) {
-        let mut policing = Policing::default();
+        let mut detector = PolicerDetector::default();
         for (what, from, length, headers, at) in calls {
-            drive(&mut policing, what, from, length, headers, at);
+            drive(&mut detector, what, from, length, headers, at);
         }
-        policing.end();
+        detector.end_response();
     }
 
-    /// The same, nearer to what happens: small steps forth and back.
+    /// The same, nearer to what happens: small steps forward and back.
     #[test]
-    fn likely_things(calls in proptest::collection::vec(
+    fn likely_calls(calls in proptest::collection::vec(
         (0..40_u8, 0..200_u64, 1..3000_u32, 20..60_u32, -1_000_000..30_000_000_i64), 0..800)
     ) {
-        let mut policing = Policing::default();
+        let mut detector = PolicerDetector::default();
         let (mut next, mut now) = (0_u64, 0_i64);
         for (what, back, length, headers, step) in calls {
             now = now.saturating_add(step);
             let kind = what.min(7);
             let from = if kind == 7 { next } else { next.saturating_sub(back * 1448) };
-            drive(&mut policing, kind, from, length, headers, now);
+            drive(&mut detector, kind, from, length, headers, now);
             if kind == 7 {
                 next += u64::from(length);
             }
         }
-        if let Some(this) = policing.end() {
+        if let Some(this) = detector.end_response() {
             prop_assert!(this.lost > 0 && this.first_loss <= this.last_loss);
             prop_assert!(this.rate_range_bps.0 <= this.rate_range_bps.1);
         }
     }
 }
 
-fn drive(policing: &mut Policing, what: u8, from: u64, length: u32, headers: u32, at: i64) {
+fn drive(detector: &mut PolicerDetector, what: u8, from: u64, length: u32, headers: u32, at: i64) {
     let from = Sequence(from);
     match what {
-        0 => policing.acknowledged(from, at),
-        1 => policing.selected(Sequence(u64::from(headers)), from, from.plus(length), at),
+        0 => detector.acknowledged(from, at),
+        1 => detector.selectively_acknowledged(
+            Sequence(u64::from(headers)),
+            from,
+            from.plus(length),
+            at,
+        ),
         2 if length.is_multiple_of(16) => {
-            policing.end();
+            detector.end_response();
         }
-        3 => policing.sent(Kind::RepeatedFast, from, length, headers, at),
-        4 => policing.sent(Kind::RepeatedTimeout, from, length, headers, at),
-        5 => policing.sent(Kind::RepeatedUnseen, from, length, headers, at),
-        6 => policing.sent(Kind::Pure, from, length, headers, at),
-        _ => policing.sent(Kind::New, from, length, headers, at),
+        3 => detector.sent(SegmentKind::FastRetransmission, from, length, headers, at),
+        4 => detector.sent(SegmentKind::RtoRetransmission, from, length, headers, at),
+        5 => detector.sent(SegmentKind::OriginalNotCaptured, from, length, headers, at),
+        6 => detector.sent(SegmentKind::NoData, from, length, headers, at),
+        _ => detector.sent(SegmentKind::New, from, length, headers, at),
     }
 }

@@ -1,17 +1,17 @@
-//! The captures, and what `streams` makes of them packet by packet.
+//! The captures, and what `streams` says of them packet by packet.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use streams::{Kind, Stall, Stream, Table};
+use streams::{SegmentKind, Stall, Stream, Table};
 use sys::capture::Capture;
 use wire::packet::{Skip, Tcp, decode};
 
 use super::frame::{Again, Verdict};
 
-/// The captures of a folder; `None`, after saying so, without them.
+/// The captures of a folder; without them `None`, with a note.
 pub(crate) fn of(folder: &str) -> Option<Vec<PathBuf>> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
     let folder = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from).join(folder);
@@ -40,28 +40,28 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// What a packet is for `streams`.
+/// What `streams` says of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct Segment {
     pub(crate) stream: u64,
     pub(crate) from: SocketAddr,
     pub(crate) length: u64,
-    pub(crate) kind: Kind,
-    pub(crate) says: Verdict,
+    pub(crate) kind: SegmentKind,
+    pub(crate) verdict: Verdict,
 }
 
 /// A capture, read to its end.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
-    /// By the number of the frame, from 1: what it is, or why it is no TCP.
-    pub(crate) packets: HashMap<u64, Result<Seen, Skip>>,
-    /// All streams, those that were replaced too, by their numbers.
+    /// By the number of the frame, from 1: its segment, or why there is none.
+    pub(crate) packets: HashMap<u64, Result<Segment, Skip>>,
+    /// All streams by number, those that were replaced included.
     pub(crate) streams: Vec<Stream>,
     pub(crate) stalls: Vec<Stall>,
 }
 
 impl Read {
-    /// Whether `streams` sees a segment in it.
+    /// Whether it has a segment.
     pub(crate) fn has_segments(&self) -> bool {
         self.packets.values().any(Result::is_ok)
     }
@@ -72,12 +72,12 @@ pub(crate) fn read(path: &Path) -> Read {
     let mut table = Table::new();
     let mut capture = Capture::open(path).expect("a capture");
     let mut number = 0;
-    // Duplicate acknowledgements and closed windows of a stream so far.
-    let mut so_far: HashMap<u64, (u32, u32)> = HashMap::new();
+    // Duplicate acknowledgements and zero windows of each stream so far.
+    let mut counted: HashMap<u64, (u32, u32)> = HashMap::new();
     let Read { packets, streams, stalls } = &mut read;
     let each = |packet: wire::capture::Packet<'_>| {
         number += 1;
-        table.number(number);
+        table.set_packet(number);
         let decoded = decode(packet.link, packet.bytes, packet.length);
         let decoded = decoded.and_then(|decoded| Tcp::of(&decoded.ip).map(|tcp| (decoded, tcp)));
         let (decoded, tcp) = match decoded {
@@ -90,34 +90,36 @@ pub(crate) fn read(path: &Path) -> Read {
         let at = packet.time_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(0);
         let taken = table.take(&decoded, &tcp, at, &mut |stream| streams.push(stream.clone()));
         stalls.extend(taken.event.stall);
-        let counts = taken.stream.directions.each_ref().map(|direction| &direction.counts);
+        let counts = || taken.stream.ends.iter().map(|end| &end.sent.counts);
         let now = (
-            counts.iter().map(|counts| counts.duplicate_acks).sum(),
-            counts.iter().map(|counts| counts.zero_windows).sum(),
+            counts().map(|counts| counts.duplicate_acks).sum(),
+            counts().map(|counts| counts.zero_windows).sum(),
         );
-        let before = so_far.insert(taken.stream.number, now).unwrap_or_default();
+        let before = counted.insert(taken.stream.number, now).unwrap_or_default();
         let again = match taken.event.kind {
-            Kind::Repeated | Kind::RepeatedFast | Kind::RepeatedTimeout | Kind::RepeatedUnseen => {
-                Again::Repeated
-            }
-            Kind::Reordered => Again::Reordered,
+            kind if kind.is_retransmission() => Again::Retransmitted,
+            SegmentKind::Reordered => Again::Reordered,
             _ => Again::No,
         };
-        let seen = Seen {
+        let segment = Segment {
             stream: taken.stream.number,
             from: SocketAddr::new(decoded.ip.source, tcp.source),
             length: tcp.length.into(),
             kind: taken.event.kind,
-            says: Verdict { again, duplicate_ack: now.0 > before.0, zero_window: now.1 > before.1 },
+            verdict: Verdict {
+                again,
+                duplicate_ack: now.0 > before.0,
+                zero_window: now.1 > before.1,
+            },
         };
-        packets.insert(number, Ok(seen));
+        packets.insert(number, Ok(segment));
         ControlFlow::Continue(())
     };
-    // Damaged ones too: what is before the damage counts.
+    // Of a damaged capture, what is before the damage counts.
     let _ = capture.packets(each);
     streams.extend(table.streams().iter().cloned());
     streams.sort_by_key(|stream| stream.number);
     assert_eq!(streams.len() as u64, table.count());
-    stalls.extend(streams.iter_mut().flat_map(|stream| stream.last_stalls().collect::<Vec<_>>()));
+    stalls.extend(streams.iter_mut().flat_map(|stream| stream.end_stalls()).flatten());
     read
 }

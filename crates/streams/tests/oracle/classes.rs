@@ -1,10 +1,10 @@
-//! The classes of disagreement between the two, and who is right. A class is told by what a packet
-//! is, never by its file; docs/decisions/0013-tshark-as-oracle.md says why who is right.
+//! The classes of disagreement between netwhy and tshark, and which of them is right. A class is defined
+//! by facts of a packet, never by its file; docs/decisions/0013-tshark-as-oracle.md has the reasons.
 
-use streams::Kind;
+use streams::SegmentKind;
 use wire::packet::Skip;
 
-use super::captures::Seen;
+use super::captures::Segment;
 use super::facts::{Facts, Handshake};
 use super::frame::{Again, FIN, Frame, SYN};
 
@@ -20,28 +20,28 @@ pub(crate) enum Subject {
     Handshake,
 }
 
-/// That on which they disagree.
+/// A disagreement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Case<'a> {
-    /// Only one of them sees a segment.
-    Missing(Option<&'a Frame>, Result<Seen, Skip>),
-    Packet(Subject, &'a Frame, Seen, Facts),
-    /// The last is netwhy's time.
+    /// Only one of them finds a segment.
+    Missing(Option<&'a Frame>, Result<Segment, Skip>),
+    Packet(Subject, &'a Frame, Segment, Facts),
+    /// The handshake, whether its frames have times, and its duration by netwhy.
     Handshake(Handshake, bool, Option<i64>),
 }
 
 #[derive(Clone, Copy)]
 enum Holds {
-    Missing(fn(Option<&Frame>, Result<Seen, Skip>) -> bool),
-    Packet(fn(&Frame, &Seen, &Facts) -> bool),
+    Missing(fn(Option<&Frame>, Result<Segment, Skip>) -> bool),
+    Packet(fn(&Frame, &Segment, &Facts) -> bool),
     Handshake(fn(&Handshake, bool, Option<i64>) -> bool),
 }
 
-/// Disagreements for one reason.
+/// Disagreements for the same reason.
 pub(crate) struct Class {
     pub(crate) subject: Subject,
     pub(crate) name: &'static str,
-    /// Who is right.
+    /// Which of them is right.
     pub(crate) right: &'static str,
     holds: Holds,
 }
@@ -55,17 +55,19 @@ impl Case<'_> {
         }
     }
 
-    /// The classes to which it belongs: one, or it is not understood.
+    /// The classes to which it belongs: one, or it has no reason.
     pub(crate) fn classes(&self) -> Vec<usize> {
         let held = CLASSES.iter().enumerate().filter(|(_, class)| {
             class.subject == self.subject()
                 && match (class.holds, self) {
-                    (Holds::Missing(holds), Case::Missing(frame, seen)) => holds(*frame, *seen),
-                    (Holds::Packet(holds), Case::Packet(_, frame, seen, facts)) => {
-                        holds(frame, seen, facts)
+                    (Holds::Missing(holds), Case::Missing(frame, segment)) => {
+                        holds(*frame, *segment)
                     }
-                    (Holds::Handshake(holds), Case::Handshake(handshake, clock, ours)) => {
-                        holds(handshake, *clock, *ours)
+                    (Holds::Packet(holds), Case::Packet(_, frame, segment, facts)) => {
+                        holds(frame, segment, facts)
+                    }
+                    (Holds::Handshake(holds), Case::Handshake(handshake, has_times, ours)) => {
+                        holds(handshake, *has_times, *ours)
                     }
                     _ => false,
                 }
@@ -78,27 +80,29 @@ const fn class(subject: Subject, name: &'static str, right: &'static str, holds:
     Class { subject, name, right, holds }
 }
 
-/// Both say that data passes again; tshark takes it for late.
-fn late_for_tshark(frame: &Frame, seen: &Seen) -> bool {
-    seen.says.again == Again::Repeated && frame.says.again == Again::Reordered
+/// Retransmitted for netwhy, out of order for tshark.
+fn is_out_of_order_for_tshark(frame: &Frame, segment: &Segment) -> bool {
+    segment.verdict.again == Again::Retransmitted && frame.verdict.again == Again::Reordered
 }
 
 /// It was beyond the window when it passed first; netwhy counts no loss.
-fn had_no_room(frame: &Frame, seen: &Seen, facts: &Facts) -> bool {
-    seen.kind == Kind::WindowProbe && frame.says.again != Again::No && facts.had_no_room
+fn was_beyond_window(frame: &Frame, segment: &Segment, facts: &Facts) -> bool {
+    segment.kind == SegmentKind::WindowProbe
+        && frame.verdict.again != Again::No
+        && facts.was_beyond_window
 }
 
-fn copy(_: &Frame, seen: &Seen, facts: &Facts) -> bool {
-    seen.kind == Kind::Copy && facts.copy
+fn is_duplicate(_: &Frame, segment: &Segment, facts: &Facts) -> bool {
+    segment.kind == SegmentKind::DuplicatePacket && facts.is_duplicate
 }
 
-/// tshark's time is from the last SYN to the end.
+/// tshark counts from the last SYN.
 fn from_last_syn(handshake: &Handshake) -> bool {
     let time = handshake.opened.zip(handshake.last_syn).map(|(opened, syn)| opened - syn);
     time.zip(handshake.theirs).is_some_and(|(time, theirs)| (time - theirs).abs() <= 1_000)
 }
 
-/// Whether it is inside one of these protocols.
+/// Whether it has one of these protocols.
 fn within(frame: &Frame, names: &[&str]) -> bool {
     frame.protocols.split(':').any(|name| names.contains(&name))
 }
@@ -106,34 +110,34 @@ fn within(frame: &Frame, names: &[&str]) -> bool {
 pub(crate) const CLASSES: [Class; 28] = [
     class(
         Subject::Segment,
-        "link type that netwhy does not read",
+        "link type that netwhy does not support",
         "tshark",
-        Holds::Missing(|_, seen| seen == Err(Skip::Link)),
+        Holds::Missing(|_, segment| segment == Err(Skip::Link)),
     ),
     class(
         Subject::Segment,
         "tunnel that netwhy does not open",
         "tshark",
-        Holds::Missing(|frame, seen| {
+        Holds::Missing(|frame, segment| {
             let tunnel = frame.is_some_and(|frame| within(frame, &["l2tp", "wccp", "gre"]));
-            seen == Err(Skip::NotIp) && tunnel
+            segment == Err(Skip::NotIp) && tunnel
         }),
     ),
     class(
         Subject::Segment,
         "quoted by sFlow",
         "netwhy",
-        Holds::Missing(|frame, seen| {
+        Holds::Missing(|frame, segment| {
             let quoted = frame.is_some_and(|frame| within(frame, &["sflow"]));
-            seen == Err(Skip::NotIp) && quoted
+            segment == Err(Skip::NotIp) && quoted
         }),
     ),
     class(
         Subject::Segment,
         "BIG TCP",
         "netwhy",
-        Holds::Missing(|frame, seen| {
-            frame.is_none() && seen.is_ok_and(|seen| seen.length > u64::from(u16::MAX))
+        Holds::Missing(|frame, segment| {
+            frame.is_none() && segment.is_ok_and(|segment| segment.length > u64::from(u16::MAX))
         }),
     ),
     class(
@@ -146,55 +150,57 @@ pub(crate) const CLASSES: [Class; 28] = [
         Subject::Length,
         "frame cut together with its length",
         "netwhy",
-        Holds::Packet(|frame, seen, _| frame.length.is_some() && frame.told == Some(seen.length)),
+        Holds::Packet(|frame, segment, _| {
+            frame.length.is_some() && frame.length_by_ip == Some(segment.length)
+        }),
     ),
-    class(Subject::Again, "captured twice", "netwhy", Holds::Packet(copy)),
+    class(Subject::Again, "duplicate packet", "netwhy", Holds::Packet(is_duplicate)),
     class(
         Subject::Again,
-        "sent again soon",
+        "retransmitted soon",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            late_for_tshark(frame, seen) && facts.after_first && !facts.copy
+        Holds::Packet(|frame, segment, facts| {
+            is_out_of_order_for_tshark(frame, segment) && facts.after_first && !facts.is_duplicate
         }),
     ),
     class(
         Subject::Again,
-        "SYN sent again",
+        "SYN retransmitted",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            late_for_tshark(frame, seen)
+        Holds::Packet(|frame, segment, facts| {
+            is_out_of_order_for_tshark(frame, segment)
                 && frame.has(SYN)
                 && facts.passed > 0
                 && !facts.after_first
-                && !facts.copy
+                && !facts.is_duplicate
         }),
     ),
     class(
         Subject::Again,
-        "lost before the capture, sent again",
+        "original not captured",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            late_for_tshark(frame, seen) && facts.passed == 0 && facts.after_later
+        Holds::Packet(|frame, segment, facts| {
+            is_out_of_order_for_tshark(frame, segment) && facts.passed == 0 && facts.after_later
         }),
     ),
     class(
         Subject::Again,
-        "late, sent before what came first",
+        "reordered, sent before what came first",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            seen.says.again == Again::Reordered
-                && frame.says.again == Again::Repeated
+        Holds::Packet(|frame, segment, facts| {
+            segment.verdict.again == Again::Reordered
+                && frame.verdict.again == Again::Retransmitted
                 && facts.passed == 0
                 && facts.before_later
         }),
     ),
     class(
         Subject::Again,
-        "captured behind what came after it",
+        "captured out of order",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            seen.kind == Kind::New
-                && frame.says.again != Again::No
+        Holds::Packet(|frame, segment, facts| {
+            segment.kind == SegmentKind::New
+                && frame.verdict.again != Again::No
                 && facts.passed == 0
                 && facts.before_later
                 && !frame.has(FIN)
@@ -204,9 +210,9 @@ pub(crate) const CLASSES: [Class; 28] = [
         Subject::Again,
         "overtaken by an empty segment",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            seen.kind == Kind::New
-                && frame.says.again == Again::Repeated
+        Holds::Packet(|frame, segment, facts| {
+            segment.kind == SegmentKind::New
+                && frame.verdict.again == Again::Retransmitted
                 && facts.passed == 0
                 && frame.has(FIN)
         }),
@@ -215,36 +221,40 @@ pub(crate) const CLASSES: [Class; 28] = [
         Subject::Again,
         "one byte twice",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            seen.says.again == Again::Repeated
-                && frame.says.again == Again::No
-                && facts.one_before
+        Holds::Packet(|frame, segment, facts| {
+            segment.verdict.again == Again::Retransmitted
+                && frame.verdict.again == Again::No
+                && facts.begins_one_before
                 && facts.passed == 1
-                && facts.takes > 1
+                && facts.sequence_length > 1
         }),
     ),
     class(
         Subject::Again,
-        "no room for it at first",
+        "beyond the window at first",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| had_no_room(frame, seen, facts) && facts.times == 1),
+        Holds::Packet(|frame, segment, facts| {
+            was_beyond_window(frame, segment, facts) && facts.times == 1
+        }),
     ),
     class(
         Subject::Again,
-        "no room for it at first, and sent more than twice",
+        "beyond the window at first, and sent more than twice",
         "tshark",
-        Holds::Packet(|frame, seen, facts| had_no_room(frame, seen, facts) && facts.times > 1),
+        Holds::Packet(|frame, segment, facts| {
+            was_beyond_window(frame, segment, facts) && facts.times > 1
+        }),
     ),
-    class(Subject::DuplicateAck, "captured twice", "netwhy", Holds::Packet(copy)),
+    class(Subject::DuplicateAck, "duplicate packet", "netwhy", Holds::Packet(is_duplicate)),
     class(
         Subject::DuplicateAck,
-        "nothing is out",
+        "nothing in flight",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            frame.says.duplicate_ack
-                && frame.length == Some(seen.length)
-                && !facts.outstanding
-                && !facts.copy
+        Holds::Packet(|frame, segment, facts| {
+            frame.verdict.duplicate_ack
+                && frame.length == Some(segment.length)
+                && !facts.is_data_in_flight
+                && !facts.is_duplicate
         }),
     ),
     class(
@@ -252,17 +262,17 @@ pub(crate) const CLASSES: [Class; 28] = [
         "less than was acknowledged before",
         "netwhy",
         Holds::Packet(|frame, _, facts| {
-            frame.says.duplicate_ack && facts.acknowledges_less && !facts.copy
+            frame.verdict.duplicate_ack && facts.acknowledges_less && !facts.is_duplicate
         }),
     ),
     class(
         Subject::DuplicateAck,
         "after one that acknowledges less",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            seen.says.duplicate_ack
+        Holds::Packet(|frame, segment, facts| {
+            segment.verdict.duplicate_ack
                 && frame.window > 0
-                && facts.outstanding
+                && facts.is_data_in_flight
                 && facts.last_acknowledged_less
                 && !facts.acknowledges_less
         }),
@@ -271,41 +281,43 @@ pub(crate) const CLASSES: [Class; 28] = [
         Subject::DuplicateAck,
         "closed window",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            seen.says.duplicate_ack && frame.window == 0 && facts.outstanding
+        Holds::Packet(|frame, segment, facts| {
+            segment.verdict.duplicate_ack && frame.window == 0 && facts.is_data_in_flight
         }),
     ),
     class(
         Subject::DuplicateAck,
         "frame cut together with its length",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| {
-            frame.says.duplicate_ack
-                && frame.length != Some(seen.length)
-                && frame.told == Some(seen.length)
-                && !facts.copy
+        Holds::Packet(|frame, segment, facts| {
+            frame.verdict.duplicate_ack
+                && frame.length != Some(segment.length)
+                && frame.length_by_ip == Some(segment.length)
+                && !facts.is_duplicate
         }),
     ),
     class(
         Subject::ZeroWindow,
         "FIN with a closed window",
         "netwhy",
-        Holds::Packet(|frame, seen, facts| seen.says.zero_window && frame.has(FIN) && !facts.copy),
-    ),
-    class(
-        Subject::Handshake,
-        "SYN repeated",
-        "netwhy",
-        Holds::Handshake(|handshake, clock, _| {
-            clock && handshake.syns > 1 && from_last_syn(handshake)
+        Holds::Packet(|frame, segment, facts| {
+            segment.verdict.zero_window && frame.has(FIN) && !facts.is_duplicate
         }),
     ),
     class(
         Subject::Handshake,
-        "SYN captured twice",
+        "SYN retransmitted",
         "netwhy",
-        Holds::Handshake(|handshake, clock, _| {
-            clock
+        Holds::Handshake(|handshake, has_times, _| {
+            has_times && handshake.syns > 1 && from_last_syn(handshake)
+        }),
+    ),
+    class(
+        Subject::Handshake,
+        "duplicate SYN",
+        "netwhy",
+        Holds::Handshake(|handshake, has_times, _| {
+            has_times
                 && handshake.syns == 1
                 && handshake.syn != handshake.last_syn
                 && from_last_syn(handshake)
@@ -315,24 +327,24 @@ pub(crate) const CLASSES: [Class; 28] = [
         Subject::Handshake,
         "refused",
         "netwhy",
-        Holds::Handshake(|handshake, clock, ours| {
-            clock && ours.is_none() && handshake.refused && !handshake.answered
+        Holds::Handshake(|handshake, has_times, ours| {
+            has_times && ours.is_none() && handshake.refused && !handshake.answered
         }),
     ),
     class(
         Subject::Handshake,
         "answer not captured",
         "tshark",
-        Holds::Handshake(|handshake, clock, ours| {
-            clock && ours.is_none() && !handshake.refused && !handshake.answered
+        Holds::Handshake(|handshake, has_times, ours| {
+            has_times && ours.is_none() && !handshake.refused && !handshake.answered
         }),
     ),
     class(
         Subject::Handshake,
-        "all at one moment, or at none that can be",
+        "all at one moment, or without times",
         "netwhy",
-        Holds::Handshake(|handshake, clock, ours| {
-            !clock || (ours == Some(0) && handshake.syn == handshake.opened)
+        Holds::Handshake(|handshake, has_times, ours| {
+            !has_times || (ours == Some(0) && handshake.syn == handshake.opened)
         }),
     ),
 ];

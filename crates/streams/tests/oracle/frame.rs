@@ -1,4 +1,4 @@
-//! A frame of a capture as tshark reads it, and what one of the two says of a packet.
+//! A frame of a capture as tshark reads it, and the verdict of netwhy or tshark on a packet.
 
 use std::net::SocketAddr;
 
@@ -7,16 +7,16 @@ pub(crate) const SYN: u16 = 0x002;
 pub(crate) const RST: u16 = 0x004;
 pub(crate) const ACK: u16 = 0x010;
 
-/// Whether data, or a flag that counts as data, comes again or late.
+/// Whether data, or a flag that counts as data, is retransmitted or late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Again {
     #[default]
     No,
-    Repeated,
+    Retransmitted,
     Reordered,
 }
 
-/// What is said of a packet.
+/// What netwhy or tshark says of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Verdict {
     pub(crate) again: Again,
@@ -30,9 +30,9 @@ pub(crate) struct Frame {
     pub(crate) number: u64,
     /// Nanoseconds since 1970.
     pub(crate) at: i64,
-    /// Whether its time has less than a second of fractions.
-    pub(crate) clock: bool,
-    /// Protocols within each other, outermost first.
+    /// Whether its time has nine digits of fractions: others are no time.
+    pub(crate) has_time: bool,
+    /// Protocols, outermost first.
     pub(crate) protocols: String,
     pub(crate) stream: u64,
     pub(crate) from: SocketAddr,
@@ -41,16 +41,17 @@ pub(crate) struct Frame {
     pub(crate) acknowledgement: u32,
     /// Bytes of data, by tshark; it has none for a fragment.
     pub(crate) length: Option<u64>,
-    /// Bytes of data, by the header of IPv4.
-    pub(crate) told: Option<u64>,
+    /// Bytes of data by the IPv4 header.
+    pub(crate) length_by_ip: Option<u64>,
     pub(crate) window: u16,
-    /// By how many bits its sender's windows are shifted; only a SYN tells.
+    /// Window scale option of a SYN.
     pub(crate) scale: Option<u32>,
     /// Identification of IPv4, if it is not 0.
     pub(crate) id: Option<u16>,
-    /// Time stamps, its own and the one that it echoes.
-    pub(crate) stamps: Option<(u32, u32)>,
-    pub(crate) says: Verdict,
+    /// Time stamps: its own, and the one that it echoes.
+    pub(crate) timestamps: Option<(u32, u32)>,
+    /// tshark's.
+    pub(crate) verdict: Verdict,
     /// From the SYN to the end of the handshake, nanoseconds.
     pub(crate) handshake: Option<i64>,
 }

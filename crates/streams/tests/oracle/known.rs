@@ -1,8 +1,8 @@
-//! What is known of some captures from elsewhere: their labels, and by hand.
+//! What is known of some captures from their labels, or was found by hand.
 
 use std::path::{Path, PathBuf};
 
-use streams::{Reason, Stall, Stream};
+use streams::{Stall, StallReason, Stream};
 
 use super::captures;
 
@@ -15,26 +15,21 @@ fn read(path: &Path) -> Vec<Stream> {
 }
 
 #[test]
-fn new_bytes_and_repeated_ones_add_up() {
+fn new_and_retransmitted_bytes_add_up() {
     let Some(all) = labelled() else { return };
     for path in all {
         for stream in read(&path) {
-            for direction in &stream.directions {
-                let counts = &direction.counts;
+            for end in stream.ends.iter() {
+                let counts = &end.sent.counts;
                 assert!(counts.new_bytes <= counts.bytes, "{}: {counts:?}", path.display());
-                assert!(counts.retransmissions() <= counts.packets, "{}", path.display());
+                assert!(counts.retransmitted() <= counts.packets, "{}", path.display());
             }
             if std::env::var_os("NETWHY_SHOW").is_some() {
-                println!(
-                    "{} {}-{} {:?}",
-                    path.display(),
-                    stream.ends[0],
-                    stream.ends[1],
-                    stream.end
-                );
-                for direction in &stream.directions {
-                    println!("   {:?}", direction.counts);
-                    println!("   round trips {:?}", direction.round_trip.least());
+                let [client, server] = stream.addresses();
+                println!("{} {client}-{server} {:?}", path.display(), stream.state);
+                for end in stream.ends.iter() {
+                    println!("   {:?}", end.sent.counts);
+                    println!("   shortest round trip {:?}", end.sent.round_trip.min());
                 }
             }
         }
@@ -42,53 +37,54 @@ fn new_bytes_and_repeated_ones_add_up() {
 }
 
 #[test]
-fn packets_captured_twice_are_no_retransmissions() {
+fn duplicate_packets_are_no_retransmissions() {
     let Some(all) = labelled() else { return };
-    let twice = ["tcptrace-hardware_dups", "zeek-duplicates-1", "zeek-duplicates-2"];
+    let with_duplicates =
+        ["tcptrace-hardware_dups", "zeek-duplicates-1", "zeek-duplicates-2", "zeek-duplicates-3"];
     for path in all {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if !twice.contains(&name.as_str()) && name != "zeek-duplicates-3" {
+        if !with_duplicates.contains(&name.as_str()) {
             continue;
         }
         for stream in read(&path) {
-            for direction in &stream.directions {
-                let counts = &direction.counts;
-                assert_eq!(counts.retransmissions(), 0, "{name}: {counts:?}");
+            for end in stream.ends.iter() {
+                let counts = &end.sent.counts;
+                assert_eq!(counts.retransmitted(), 0, "{name}: {counts:?}");
                 assert_eq!(counts.reordered, 0, "{name}: {counts:?}");
             }
         }
     }
 }
 
-/// Stalls of a capture that last at least so many milliseconds.
-fn stalls(name: &str, reason: Reason, least_ms: i64) -> Option<Vec<i64>> {
+/// Stalls of a capture of at least so many milliseconds.
+fn stalls(name: &str, reason: StallReason, min_ms: i64) -> Option<Vec<i64>> {
     let path = labelled()?.into_iter().find(|path| path.file_stem().is_some_and(|s| s == name))?;
     let stalls: Vec<Stall> = captures::read(&path).stalls;
     let named = stalls.iter().filter(|stall| stall.reason == reason);
-    let mut all: Vec<i64> = named.map(|stall| stall.lasted / 1_000_000).collect();
-    all.retain(|ms| *ms >= least_ms);
+    let mut all: Vec<i64> = named.map(|stall| stall.duration / 1_000_000).collect();
+    all.retain(|ms| *ms >= min_ms);
     all.sort_unstable();
     Some(all)
 }
 
 #[test]
 fn readers_that_stop() {
-    let Some(all) = stalls("tcptrace-zwnd", Reason::Window, 1000) else { return };
+    let Some(all) = stalls("tcptrace-zwnd", StallReason::ClosedWindow, 1000) else { return };
     assert!(all.last().is_some_and(|ms| (20_000..24_000).contains(ms)), "{all:?}");
-    let all = stalls("ndt-receiver-stalled", Reason::Window, 1000).expect("a capture");
+    let all = stalls("ndt-receiver-stalled", StallReason::ClosedWindow, 1000).expect("a capture");
     assert!(all.len() >= 2 && all.last().is_some_and(|ms| (3_000..4_500).contains(ms)), "{all:?}");
 }
 
 #[test]
-fn delayed_acknowledgements_that_somebody_waited_for() {
-    let Some(all) = stalls("joy-ssh", Reason::DelayedAck, 0) else { return };
+fn delayed_acknowledgements_that_an_end_waited_for() {
+    let Some(all) = stalls("joy-ssh", StallReason::DelayedAck, 0) else { return };
     assert_eq!(all, [39]);
-    let all = stalls("joy-hydra", Reason::DelayedAck, 0).expect("a capture");
+    let all = stalls("joy-hydra", StallReason::DelayedAck, 0).expect("a capture");
     assert_eq!(all.len(), 14, "{all:?}");
     assert!(all.iter().all(|ms| (36..=39).contains(ms)), "{all:?}");
-    // Where nobody waited for one.
+    // Where no end waited for one.
     for name in ["tcptrace-zwnd", "zeek-reader-stops", "l4s-cubic-fq-codel-wifi", "ndt-idle"] {
-        let none = stalls(name, Reason::DelayedAck, 0).expect("a capture");
+        let none = stalls(name, StallReason::DelayedAck, 0).expect("a capture");
         assert!(none.is_empty(), "{name}: {none:?}");
     }
 }

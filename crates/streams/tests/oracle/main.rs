@@ -1,4 +1,5 @@
-//! Streams of real captures: every packet beside what tshark says of it, and what is known of some.
+//! Streams of real captures: every packet is compared with what tshark says of it, and some with what
+//! is known of them.
 
 mod captures;
 mod classes;
@@ -15,8 +16,8 @@ use std::sync::Mutex;
 use classes::CLASSES;
 use compare::{Compared, Totals, compare};
 
-/// Compares all captures in which `streams` sees a segment, with NETWHY_ORACLE really all; two at a
-/// time, for tshark takes most of it. `None` without tshark.
+/// Compares all captures in which `streams` finds a segment, with NETWHY_ORACLE all others too; two at
+/// a time, as tshark takes most of the time. `None` without tshark.
 fn all(captures: Vec<PathBuf>) -> Option<Vec<Compared>> {
     let whole = std::env::var_os("NETWHY_ORACLE").is_some();
     let (captures, done) = (Mutex::new(captures.into_iter()), Mutex::new(Vec::new()));
@@ -40,12 +41,12 @@ fn all(captures: Vec<PathBuf>) -> Option<Vec<Compared>> {
 
 fn show(all: &[Compared]) {
     let sum = |of: fn(&Totals) -> u64| all.iter().map(|one| of(&one.totals)).sum::<u64>();
-    println!("{} captures, both say:", all.len());
+    println!("{} captures, both find:", all.len());
     println!("  {} streams, {} packets", sum(|t| t.streams), sum(|t| t.packets));
     println!("  {} segments with data, {} bytes", sum(|t| t.segments), sum(|t| t.bytes));
-    println!("  {} sent again, {} out of order", sum(|t| t.repeated), sum(|t| t.reordered));
+    println!("  {} retransmitted, {} reordered", sum(|t| t.retransmitted), sum(|t| t.reordered));
     println!("  {} duplicate acknowledgements", sum(|t| t.duplicate_acks));
-    println!("  {} closed windows, {} handshakes", sum(|t| t.zero_windows), sum(|t| t.handshakes));
+    println!("  {} zero windows, {} handshakes", sum(|t| t.zero_windows), sum(|t| t.handshakes));
     println!("they disagree on:");
     for (number, class) in CLASSES.iter().enumerate() {
         let of = |one: &Compared| one.classed.iter().filter(|(class, _)| *class == number).count();
@@ -81,6 +82,6 @@ fn every_disagreement_with_tshark_has_a_reason() {
     }
     let wrong: BTreeSet<&str> =
         all.iter().filter(|one| !one.wrong.is_empty()).map(|one| one.name.as_str()).collect();
-    assert!(wrong.is_empty(), "not understood, see above: {wrong:?}");
+    assert!(wrong.is_empty(), "disagreements without a reason, see above: {wrong:?}");
     assert!(all.iter().map(|one| one.totals.packets).sum::<u64>() > 1_000, "hardly any packets");
 }

@@ -1,4 +1,4 @@
-//! What tshark says of a capture.
+//! The frames of a capture by tshark.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::frame::{Again, Frame, Verdict};
 
-/// What is asked for, in this order.
+/// The fields of a frame, in the order in which they are parsed.
 const FIELDS: [&str; 24] = [
     "frame.number",
     "frame.time_epoch",
@@ -34,20 +34,20 @@ const FIELDS: [&str; 24] = [
     "tcp.analysis.initial_rtt",
 ];
 
-/// All frames with TCP in them that are not quoted by ICMP; `None` without tshark.
+/// All frames with TCP that ICMP does not quote; `None` without tshark.
 pub(crate) fn frames(path: &Path) -> Option<Vec<Frame>> {
     let output = Command::new("tshark")
         .args(["-n", "-Y", "tcp && !icmp && !icmpv6", "-T", "fields", "-E", "occurrence=a"])
         .args(FIELDS.map(|name| ["-e", name]).concat())
         .args(["-o", "tcp.desegment_tcp_streams:FALSE", "-r"])
         .arg(path)
-        // Its plugins have nothing of TCP, and take half of the time that it needs to start.
+        // Its plugins add nothing to TCP, and take half of the time that it needs to start.
         .env("WIRESHARK_PLUGIN_DIR", "/dev/null")
         .stderr(Stdio::null())
         .output()
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // What has no stream has no whole header.
+    // A frame without a stream has a truncated header.
     let whole = |line: &&str| line.split('\t').nth(3).is_some_and(|stream| !stream.is_empty());
     let lines = text.lines().filter(whole).map(|line| {
         frame(line).unwrap_or_else(|| panic!("{}: {line:?} cannot be read", path.display()))
@@ -61,9 +61,9 @@ fn frame(line: &str) -> Option<Frame> {
     let number = decimal(next()?)?;
     let time = next()?;
     let at = nanos(time)?;
-    let clock = time.split_once('.').is_some_and(|(_, fraction)| fraction.len() == 9);
+    let has_time = time.split_once('.').is_some_and(|(_, fraction)| fraction.len() == 9);
     let protocols = next()?.to_string();
-    // Of several headers of IP the one before TCP: others are around it, or quoted in its data.
+    // Of several IP headers, the last one before TCP: others are around it, or quoted in its data.
     let outside = protocols.split(':').take_while(|name| *name != "tcp");
     let ips: Vec<&str> = outside.filter(|name| matches!(*name, "ip" | "ipv6")).collect();
     let version = *ips.last()?;
@@ -81,16 +81,16 @@ fn frame(line: &str) -> Option<Frame> {
     let length = decimal(&first(next()?));
     let (all, header) = (of_ip(next()?, "ip"), of_ip(next()?, "ip"));
     let headers = decimal(&header.unwrap_or_default()).zip(decimal(&first(next()?)));
-    // 0 where the network card divides what the kernel sends.
+    // 0 where the network card segments what the kernel sends.
     let all = all.and_then(|all| decimal(&all)).filter(|all| *all > 0);
-    let told = all.zip(headers).map(|(all, (ip, tcp))| all.saturating_sub(ip + tcp));
+    let length_by_ip = all.zip(headers).map(|(all, (ip, tcp))| all.saturating_sub(ip + tcp));
     let window = decimal(&first(next()?))? as u16;
     let scale = decimal(&first(next()?)).map(|shift| shift.min(14) as u32);
     let id = of_ip(next()?, "ip").and_then(|id| hexadecimal(&id)).filter(|id| *id != 0);
-    let stamps = decimal(&first(next()?)).zip(decimal(&first(next()?)));
-    let (repeated, out_of_order) = (next()?, next()?);
-    let again = match (repeated.is_empty(), out_of_order.is_empty()) {
-        (false, _) => Again::Repeated,
+    let timestamps = decimal(&first(next()?)).zip(decimal(&first(next()?)));
+    let (retransmitted, out_of_order) = (next()?, next()?);
+    let again = match (retransmitted.is_empty(), out_of_order.is_empty()) {
+        (false, _) => Again::Retransmitted,
         (_, false) => Again::Reordered,
         _ => Again::No,
     };
@@ -98,7 +98,7 @@ fn frame(line: &str) -> Option<Frame> {
     Some(Frame {
         number,
         at,
-        clock,
+        has_time,
         protocols,
         stream,
         from,
@@ -106,12 +106,12 @@ fn frame(line: &str) -> Option<Frame> {
         sequence: sequence as u32,
         acknowledgement: acknowledgement as u32,
         length,
-        told,
+        length_by_ip,
         window,
         scale,
         id,
-        stamps: stamps.map(|(own, echo)| (own as u32, echo as u32)),
-        says: Verdict { again, duplicate_ack, zero_window },
+        timestamps: timestamps.map(|(own, echo)| (own as u32, echo as u32)),
+        verdict: Verdict { again, duplicate_ack, zero_window },
         handshake: nanos(&first(next()?)),
     })
 }

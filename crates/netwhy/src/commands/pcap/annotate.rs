@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use streams::Seen;
+use streams::CollectedSegment;
 use wire::capture::write::{Description, Flags, Record, Section, interface, packet, section};
 use wire::capture::{LinkType, Packet};
 
@@ -46,7 +46,7 @@ impl Annotated {
         &mut self,
         file: usize,
         captured: &Packet<'_>,
-        seen: Option<Seen>,
+        seen: Option<CollectedSegment>,
     ) -> Result<(), Failure> {
         let key = (file, captured.interface, captured.link);
         let number = match self.interfaces.iter().position(|known| *known == key) {

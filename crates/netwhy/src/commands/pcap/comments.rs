@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use model::TimeCategory;
-use streams::depth::recorder::Step;
-use streams::{Kind, Nanos, Reason, Stall};
+use streams::depth::RecordedPacket;
+use streams::{Nanos, SegmentKind, Stall, StallReason};
 use wire::packet::tcp::Flags;
 
 /// Shortest time before a packet that gets a comment, nanoseconds.
@@ -13,26 +13,28 @@ const MIN_WAIT_NS: Nanos = 5_000_000;
 const MIN_LOST_NS: Nanos = 1_000_000;
 
 /// What a packet is, and which stall it ended.
-pub(super) fn of_packet(kind: Kind, stall: Option<&Stall>) -> Vec<String> {
+pub(super) fn of_packet(kind: SegmentKind, stall: Option<&Stall>) -> Vec<String> {
     let kind = match kind {
-        Kind::Pure | Kind::New | Kind::Ahead => None,
-        Kind::Reordered => Some("reordered: fills a hole, not retransmitted"),
-        Kind::RepeatedUnseen => {
+        SegmentKind::NoData | SegmentKind::New | SegmentKind::AfterGap => None,
+        SegmentKind::Reordered => Some("reordered: fills a hole, not retransmitted"),
+        SegmentKind::OriginalNotCaptured => {
             Some("retransmission; the original was lost before the capture point")
         }
-        Kind::RepeatedFast => Some("fast retransmission"),
-        Kind::RepeatedTimeout => Some("RTO retransmission"),
-        Kind::Repeated => Some("retransmission, kind unknown (tail-loss probe or spurious)"),
-        Kind::Copy => Some("duplicate packet of the capture"),
-        Kind::WindowProbe => Some("window probe, or data beyond the window: no loss"),
-        Kind::KeepAlive => Some("keep-alive"),
+        SegmentKind::FastRetransmission => Some("fast retransmission"),
+        SegmentKind::RtoRetransmission => Some("RTO retransmission"),
+        SegmentKind::RetransmissionKindUnknown => {
+            Some("retransmission, kind unknown (tail-loss probe or spurious)")
+        }
+        SegmentKind::DuplicatePacket => Some("duplicate packet of the capture"),
+        SegmentKind::WindowProbe => Some("window probe, or data beyond the window: no loss"),
+        SegmentKind::KeepAlive => Some("keep-alive"),
     };
     let mut comments: Vec<String> = kind.map(str::to_string).into_iter().collect();
-    if let Some(Stall { reason, lasted, .. }) = stall {
-        let time = time(*lasted);
+    if let Some(Stall { reason, duration, .. }) = stall {
+        let time = time(*duration);
         comments.push(match reason {
-            Reason::Window => format!("the window opens again after {time}"),
-            Reason::DelayedAck => {
+            StallReason::ClosedWindow => format!("the window opens again after {time}"),
+            StallReason::DelayedAck => {
                 format!("held for {time} by Nagle's algorithm, waiting for a delayed ACK")
             }
         });
@@ -41,29 +43,26 @@ pub(super) fn of_packet(kind: Kind, stall: Option<&Stall>) -> Vec<String> {
 }
 
 /// The comments on a packet of the ladder, which also say what the time before it was spent on.
-pub(super) fn of_step(step: &Step) -> Vec<String> {
+pub(super) fn of_step(step: &RecordedPacket) -> Vec<String> {
     let is_syn = step.flags.has(Flags::SYN);
-    let is_retransmission = matches!(
-        step.kind,
-        Kind::Repeated | Kind::RepeatedFast | Kind::RepeatedTimeout | Kind::RepeatedUnseen
-    );
+    let is_retransmission = step.kind.is_retransmission();
     let mut comments = match step.kind {
         _ if is_syn && is_retransmission => {
             let name = if step.flags.has(Flags::ACK) { "SYN-ACK" } else { "SYN" };
             vec![format!("{name} retransmission")]
         }
-        Kind::WindowProbe => vec!["window probe".to_string()],
+        SegmentKind::WindowProbe => vec!["window probe".to_string()],
         kind => of_packet(kind, step.stall.as_ref()),
     };
     if step.flags.has(Flags::RST) {
         comments.push("resets the connection".to_string());
     } else if step.window == 0 && !is_syn {
         let window =
-            if step.still_closed { "its window is still closed" } else { "closes its window" };
+            if step.window_was_closed { "its window is still closed" } else { "closes its window" };
         comments.push(window.to_string());
     }
-    if step.duplicate > 0 {
-        comments.push(format!("duplicate ACK {}", step.duplicate));
+    if step.duplicate_acks > 0 {
+        comments.push(format!("duplicate ACK {}", step.duplicate_acks));
     }
     if let Some((category, waited)) = step.waited
         && waited >= if category.is_lost() { MIN_LOST_NS } else { MIN_WAIT_NS }
@@ -72,7 +71,7 @@ pub(super) fn of_step(step: &Step) -> Vec<String> {
     {
         comments.push(format!("{} {words}", time(waited)));
     }
-    if let Some(exchange) = step.began_turn {
+    if let Some(exchange) = step.began_exchange {
         comments.push(format!("exchange {} begins", text::number(exchange)));
     }
     comments

@@ -1,7 +1,7 @@
 //! One stream in depth, from its recording.
 
 use model::{CapturedPacket, CapturedStream, Side, StreamDepth};
-use streams::depth::recorder::{Recorded, Step};
+use streams::depth::{RecordedPacket, StreamRecording};
 use wire::packet::tcp::Flags;
 
 use super::comments;
@@ -17,24 +17,24 @@ const FLAGS: [(Flags, &str); 7] = [
     (Flags::CWR, "CWR"),
 ];
 
-pub(super) fn of(recorded: Recorded, stream: &CapturedStream) -> StreamDepth {
-    let Recorded { phases, slowest, packets, steps, curve, first } = recorded;
+pub(super) fn of(recording: StreamRecording, stream: &CapturedStream) -> StreamDepth {
+    let StreamRecording { phases, slowest_exchanges, packets, recorded, curve, first } = recording;
     StreamDepth {
         phases,
-        slowest_exchanges: slowest,
+        slowest_exchanges,
         packets,
-        ladder: steps.iter().map(|step| packet(step, stream, first)).collect(),
+        ladder: recorded.iter().map(|one| packet(one, stream, first)).collect(),
         curve,
     }
 }
 
-fn packet(step: &Step, stream: &CapturedStream, first: streams::Nanos) -> CapturedPacket {
+fn packet(step: &RecordedPacket, stream: &CapturedStream, first: streams::Nanos) -> CapturedPacket {
     CapturedPacket {
         packet: step.packet,
-        place: step.place,
+        place: step.index,
         at_ns: step.at.saturating_sub(first),
-        since_ns: step.since,
-        side: if step.from == stream.client { Side::Client } else { Side::Server },
+        since_ns: step.since_previous,
+        side: if step.source == stream.client { Side::Client } else { Side::Server },
         flags: FLAGS
             .iter()
             .filter(|(flag, _)| step.flags.has(*flag))

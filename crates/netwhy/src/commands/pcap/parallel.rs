@@ -56,7 +56,7 @@ fn in_parallel(
     threads: u32,
 ) -> anyhow::Result<()> {
     let (files, stop) = (&options.files, reader.stop.child());
-    reader.collector = Collector::share(0, threads);
+    reader.collector = Collector::shard(0, threads);
     let shares: Vec<anyhow::Result<Collector>> = thread::scope(|scope| {
         let stop = &stop;
         let others: Vec<_> = (1..threads)
@@ -88,11 +88,11 @@ fn read_share(
     threads: u32,
     stop: &Stop,
 ) -> anyhow::Result<Collector> {
-    let mut collector = Collector::share(number, threads);
+    let mut collector = Collector::shard(number, threads);
     for file in files {
         let mut capture = open(file)?;
         let read = capture.batches(|packets| {
-            collector.batch(packets);
+            collector.take_batch(packets);
             if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         read.map_err(|error| Failure::Observe(error.to_string()))?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use model::{Evidence, MissingEvidence, Source};
-use streams::{Collected, Collector, Seen};
+use streams::{Collected, CollectedSegment, Collector};
 use sys::Stop;
 use sys::capture::{Capture, End};
 use wire::capture::Packet;
@@ -76,7 +76,7 @@ impl CaptureReader {
     }
 
     /// Analyses a packet; returns what it is in its stream, if it is TCP.
-    pub(super) fn take(&mut self, packet: &Packet<'_>) -> Option<Seen> {
+    pub(super) fn take(&mut self, packet: &Packet<'_>) -> Option<CollectedSegment> {
         let seen = self.collector.take(packet);
         if self.collector.packets().is_multiple_of(PACKETS_PER_CHECK) {
             self.progress.set_position(self.collector.packets());
@@ -149,7 +149,7 @@ impl CaptureReader {
         let (collector, progress, stop) = (&mut self.collector, &self.progress, &self.stop);
         let mut next_check = collector.packets() + PACKETS_PER_CHECK;
         capture.batches(|packets| {
-            collector.batch(packets);
+            collector.take_batch(packets);
             if collector.packets() >= next_check {
                 next_check = collector.packets() + PACKETS_PER_CHECK;
                 progress.set_position(collector.packets());
@@ -165,7 +165,7 @@ impl CaptureReader {
         let seen = if self.is_watched {
             let seen = self.collector.take_watched(packet);
             let failed =
-                self.collector.watch::<Watcher>().and_then(|watcher| watcher.failed.take());
+                self.collector.watch_mut::<Watcher>().and_then(|watcher| watcher.failed.take());
             if let Some(error) = failed {
                 return Err(error);
             }
@@ -238,7 +238,7 @@ impl CaptureReader {
 
     /// The evidence as if the capture had ended now.
     pub(super) fn evidence_so_far(&self) -> Evidence {
-        let packets = self.collector.so_far(self.names.clone(), self.dropped_by_capture);
+        let packets = self.collector.snapshot(self.names.clone(), self.dropped_by_capture);
         evidence(packets, self.missing.clone(), false)
     }
 
@@ -254,14 +254,14 @@ impl CaptureReader {
         let collector = std::mem::take(&mut self.collector);
         let (collected, watch) =
             collector.finish_watched(std::mem::take(&mut self.names), self.dropped_by_capture);
-        let Collected { mut packets, unread, other_links, .. } = collected;
-        if unread > 0 {
+        let Collected { mut packets, undecodable, unsupported_links, .. } = collected;
+        if undecodable > 0 {
             let why = "their headers are truncated or malformed".to_string();
-            self.not_observed(text::count(unread, "packet"), why);
+            self.not_observed(text::count(undecodable, "packet"), why);
         }
-        if other_links > 0 {
+        if unsupported_links > 0 {
             let why = "netwhy does not read their link type".to_string();
-            self.not_observed(text::count(other_links, "packet"), why);
+            self.not_observed(text::count(unsupported_links, "packet"), why);
         }
         packets.filter = self.filter.take();
         if packets.filter.is_none() {
@@ -277,8 +277,12 @@ impl CaptureReader {
 }
 
 /// Whether a packet belongs to a stream that the filter selects.
-fn selects(collector: &mut Collector, packet: &Packet<'_>, seen: Option<&Seen>) -> bool {
-    let Some(watcher) = collector.watch::<Watcher>() else { return false };
+fn selects(
+    collector: &mut Collector,
+    packet: &Packet<'_>,
+    seen: Option<&CollectedSegment>,
+) -> bool {
+    let Some(watcher) = collector.watch_mut::<Watcher>() else { return false };
     let decoded = decode(packet.link, packet.bytes, packet.length).ok();
     let ends = decoded.and_then(|decoded| {
         let tcp = Tcp::of(&decoded.ip).ok()?;

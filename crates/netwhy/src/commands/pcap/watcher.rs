@@ -6,9 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use model::CapturedStream;
-use streams::depth::recorder::Recorded;
-use streams::depth::{Clock, Recorder, event};
-use streams::{Nanos, Passed, Stream, Watch};
+use streams::depth::{Recorder, StreamRecording, TimeTracker, events};
+use streams::{Nanos, Stream, Watch, WatchedSegment};
 
 use super::filter::{Filter, KnownStream};
 use super::tables::Tables;
@@ -31,7 +30,7 @@ pub(super) struct Watcher {
     pub(super) open: HashMap<u64, OpenStream>,
     pub(super) recorders: BTreeMap<u64, Recorder>,
     /// The recordings of streams that are over.
-    pub(super) recorded: BTreeMap<u64, (CapturedStream, Option<Recorded>)>,
+    pub(super) recorded: BTreeMap<u64, (CapturedStream, Option<StreamRecording>)>,
 }
 
 /// A set of stream numbers, a bit for each: there may be millions.
@@ -70,7 +69,7 @@ pub(super) enum Recording {
 /// A stream that is not over.
 #[derive(Debug, Default)]
 pub(super) struct OpenStream {
-    clock: Clock,
+    tracker: TimeTracker,
     longest_stall: Nanos,
 }
 
@@ -104,23 +103,21 @@ impl Watcher {
     }
 
     /// Records a packet of a stream that may be shown.
-    fn record(&mut self, passed: &Passed<'_>) {
-        let stream = passed.stream.number;
+    fn record(&mut self, segment: &WatchedSegment<'_>) {
+        let stream = segment.stream.number;
         let max_packets = match self.recording {
             Recording::One { number, max_packets } if number == stream => max_packets,
             Recording::First { max_packets } => max_packets,
             _ => return,
         };
-        let ends = passed.stream.ends;
+        let ends = segment.stream.addresses();
         let known =
             KnownStream { ends, number: stream, longest_stall: Duration::ZERO, over: false };
         if let Some(recorder) = self.recorders.get_mut(&stream) {
-            return recorder.packet(passed);
+            return recorder.record(segment);
         }
         // A stream is recorded from its first packet, or not at all.
-        let counts = passed.stream.directions.each_ref().map(|one| &one.counts);
-        let packets_so_far: u64 =
-            counts.iter().map(|one| one.packets.saturating_add(one.copies.into())).sum();
+        let packets_so_far = segment.stream.captured_packets();
         let is_wanted = matches!(self.recording, Recording::One { .. })
             || self.recorders.len() < MAX_RECORDED_STREAMS
                 && self.selects_now(&known) != Some(false);
@@ -128,16 +125,16 @@ impl Watcher {
             self.recorders
                 .entry(stream)
                 .or_insert_with(|| Recorder::new(max_packets))
-                .packet(passed);
+                .record(segment);
         }
     }
 
     /// The longest stall of a stream that is over.
     fn longest_stall(&self, stream: &Stream) -> Nanos {
         let Some(open) = self.open.get(&stream.number) else { return 0 };
-        let (since, _) = open.clock.over(stream);
-        let closed = open.clock.still_closed(stream).map_or(0, |(_, time)| time);
-        open.longest_stall.max(streams::depth::clock::lost(&since)).max(closed)
+        let (since, _) = open.tracker.end(stream);
+        let closed = open.tracker.open_stall(stream).map_or(0, |(_, time)| time);
+        open.longest_stall.max(since.lost()).max(closed)
     }
 }
 
@@ -150,32 +147,32 @@ impl Watch for Watcher {
         }
     }
 
-    fn packet(&mut self, passed: &Passed<'_>) {
-        self.record(passed);
+    fn segment(&mut self, segment: &WatchedSegment<'_>) {
+        self.record(segment);
         if !self.needs_packets() {
             return;
         }
-        let (stream, number) = (passed.stream, passed.stream.number);
-        let known =
-            KnownStream { ends: stream.ends, number, longest_stall: Duration::ZERO, over: false };
+        let (stream, number) = (segment.stream, segment.stream.number);
+        let ends = stream.addresses();
+        let known = KnownStream { ends, number, longest_stall: Duration::ZERO, over: false };
         let now = self.selects_now(&known);
         if now == Some(false) {
             return;
         }
         let open = self.open.entry(number).or_default();
-        let (since, spent) = open.clock.passed(stream, passed.event);
-        open.longest_stall = open.longest_stall.max(event::stalled(passed, &since));
+        let (since, ended) = open.tracker.packet(stream, segment.event);
+        open.longest_stall = open.longest_stall.max(events::stall_time(segment, &since));
         if self.tables.is_none() || now.is_none() {
             return;
         }
         self.write(|tables| {
-            tables.set_start(passed.began);
-            if let Some(spent) = spent {
-                tables.exchange(&spent.told(stream, passed.began))?;
+            tables.set_start(segment.capture_began);
+            if let Some(ended) = ended {
+                tables.exchange(&ended.captured(stream, segment.capture_began))?;
             }
-            let mut events = Vec::new();
-            event::of(passed, &since, |event| events.push(event));
-            events.iter().try_for_each(|event| tables.event(event))
+            let mut found = Vec::new();
+            events::of_segment(segment, &since, |event| found.push(event));
+            found.iter().try_for_each(|event| tables.event(event))
         });
     }
 
@@ -186,7 +183,13 @@ impl Watch for Watcher {
         self.selects_now(&known).unwrap_or(false)
     }
 
-    fn over(&mut self, stream: &Stream, captured: &CapturedStream, began: Nanos, selected: bool) {
+    fn end_stream(
+        &mut self,
+        stream: &Stream,
+        captured: &CapturedStream,
+        began: Nanos,
+        selected: bool,
+    ) {
         let open = self.open.remove(&captured.number);
         let recorder = self.recorders.remove(&captured.number);
         let may_be_shown = match self.recording {
@@ -208,11 +211,11 @@ impl Watch for Watcher {
         self.write(|tables| {
             tables.set_start(began);
             if let Some(open) = open {
-                let (_, spent) = open.clock.over(stream);
-                if let Some(spent) = spent {
-                    tables.exchange(&spent.told(stream, began))?;
+                let (_, last) = open.tracker.end(stream);
+                if let Some(last) = last {
+                    tables.exchange(&last.captured(stream, began))?;
                 }
-                if let Some(event) = event::last(stream, &open.clock, began) {
+                if let Some(event) = events::open_stall(stream, &open.tracker, began) {
                     tables.event(&event)?;
                 }
             }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path as FilePath;
 
 use model::{PathCapture, Report};
-use streams::path::{Glimpse, Survey};
+use streams::path::{CaptureSummary, PacketFingerprint};
 use sys::Stop;
 
 use super::super::reader::{CaptureReader, open};
@@ -16,7 +16,7 @@ const PACKETS_PER_CHECK: u64 = 4096;
 
 /// What the first pass finds out about a capture.
 pub(super) struct FirstPass {
-    pub(super) summary: Survey,
+    pub(super) summary: CaptureSummary,
     pub(super) report: Report,
     pub(super) capture: PathCapture,
 }
@@ -33,12 +33,12 @@ pub(super) fn read(file: &FilePath, stop: &Stop) -> anyhow::Result<FirstPass> {
     }
     let mut reader = CaptureReader::without_files(vec![name.clone()], stop);
     let mut capture = open(file)?;
-    let mut summary = Survey::default();
+    let mut summary = CaptureSummary::default();
     let mut last = 0;
     let end = capture.packets(|packet| {
         let seen = reader.take(&packet);
         if let Some(seen) = seen
-            && let Some(fingerprint) = Glimpse::of(&packet, reader.packets(), &seen, last)
+            && let Some(fingerprint) = PacketFingerprint::of(&packet, reader.packets(), &seen, last)
         {
             last = fingerprint.at;
             summary.add(&fingerprint);

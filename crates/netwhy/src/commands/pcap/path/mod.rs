@@ -10,6 +10,7 @@ mod second_pass;
 
 use std::path::Path as FilePath;
 
+use streams::Ends;
 use sys::Stop;
 
 use super::options::PcapOptions;
@@ -22,7 +23,7 @@ pub(super) fn run(options: &PcapOptions, files: [&FilePath; 2], stop: &Stop) -> 
     let server = first_pass::read(server_file, stop)?;
     let path = second_pass::compare(
         [client_file, server_file],
-        [client.summary, server.summary],
+        Ends { client: client.summary, server: server.summary },
         [client.capture, server.capture],
         stop,
     )?;

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::path::Path as FilePath;
 
-use model::{Path, PathCapture};
-use streams::path::{Glimpse, Merge, Survey};
-use streams::{Collector, Nanos};
+use model::{Path, PathCapture, Side};
+use streams::path::{CaptureSummary, Merge, PacketFingerprint};
+use streams::{Collector, Ends, Nanos};
 use sys::Stop;
 use sys::capture::{Capture, End};
 
@@ -14,13 +14,10 @@ use crate::failure::Failure;
 
 /// Packets between two checks for Ctrl-C.
 const PACKETS_PER_CHECK: u64 = 4096;
-/// The captures as [`Merge`] numbers them.
-const CLIENT: usize = 0;
-const SERVER: usize = 1;
 
 pub(super) fn compare(
     [client_file, server_file]: [&FilePath; 2],
-    summaries: [Survey; 2],
+    summaries: Ends<CaptureSummary>,
     captures: [PathCapture; 2],
     stop: &Stop,
 ) -> anyhow::Result<Path> {
@@ -28,8 +25,8 @@ pub(super) fn compare(
         return Err(Failure::Observe(nothing_in_common(&summaries, &captures)).into());
     };
     drop(summaries);
-    let mut client = Segments::open(client_file, CLIENT)?;
-    let mut server = Segments::open(server_file, SERVER)?;
+    let mut client = Segments::open(client_file, Side::Client)?;
+    let mut server = Segments::open(server_file, Side::Server)?;
     let mut taken = 0u64;
     loop {
         client.fill(&merge)?;
@@ -42,7 +39,7 @@ pub(super) fn compare(
             (Some(_), Some(_)) => &mut client,
         };
         if let Some((_, fingerprint)) = first.next.take() {
-            merge.take(first.place, fingerprint);
+            merge.take(first.end, fingerprint);
         }
         taken += 1;
         if taken.is_multiple_of(PACKETS_PER_CHECK) && stop.is_set() {
@@ -52,7 +49,7 @@ pub(super) fn compare(
     Ok(merge.finish(captures))
 }
 
-fn nothing_in_common(summaries: &[Survey; 2], captures: &[PathCapture; 2]) -> String {
+fn nothing_in_common(summaries: &Ends<CaptureSummary>, captures: &[PathCapture; 2]) -> String {
     let [client, server] = captures;
     let mut text = format!(
         "cannot compare {} and {}: they have no TCP stream in common",
@@ -75,19 +72,19 @@ fn nothing_in_common(summaries: &[Survey; 2], captures: &[PathCapture; 2]) -> St
 
 /// The segments of one capture.
 struct Segments {
-    place: usize,
+    end: Side,
     capture: Capture,
     collector: Collector,
     /// The next segment, and when it was captured by the client's clock.
-    next: Option<(Nanos, Glimpse)>,
+    next: Option<(Nanos, PacketFingerprint)>,
     last: Nanos,
     is_over: bool,
 }
 
 impl Segments {
-    fn open(file: &FilePath, place: usize) -> anyhow::Result<Self> {
+    fn open(file: &FilePath, end: Side) -> anyhow::Result<Self> {
         let (capture, collector) = (open(file)?, Collector::new(None));
-        Ok(Segments { place, capture, collector, next: None, last: 0, is_over: false })
+        Ok(Segments { end, capture, collector, next: None, last: 0, is_over: false })
     }
 
     fn next_at(&self) -> Option<Nanos> {
@@ -96,20 +93,20 @@ impl Segments {
 
     /// Reads up to the next segment.
     fn fill(&mut self, merge: &Merge) -> anyhow::Result<()> {
-        let Segments { collector, next, last, place, .. } = self;
+        let Segments { collector, next, last, end, .. } = self;
         if next.is_some() || self.is_over {
             return Ok(());
         }
-        let end = self.capture.packets(|packet| {
+        let read = self.capture.packets(|packet| {
             let Some(seen) = collector.take(&packet) else { return ControlFlow::Continue(()) };
-            let fingerprint = Glimpse::of(&packet, collector.packets(), &seen, *last);
+            let fingerprint = PacketFingerprint::of(&packet, collector.packets(), &seen, *last);
             let Some(fingerprint) = fingerprint else { return ControlFlow::Continue(()) };
             *last = fingerprint.at;
-            *next = Some((merge.time(*place, fingerprint.at), fingerprint));
+            *next = Some((merge.time(*end, fingerprint.at), fingerprint));
             ControlFlow::Break(())
         });
-        let end = end.map_err(|error| Failure::Observe(error.to_string()))?;
-        self.is_over = end != End::Enough;
+        let read = read.map_err(|error| Failure::Observe(error.to_string()))?;
+        self.is_over = read != End::Enough;
         Ok(())
     }
 }

@@ -1,0 +1,200 @@
+//! Requests and statuses of HTTP/1, by exchange.
+
+use wire::payload::http;
+
+use super::payload::Payload;
+use crate::exchange::Exchange;
+use crate::time::Nanos;
+
+/// Bytes of a request line that are kept.
+pub(super) const MAX_LINE_BYTES: usize = 160;
+/// Statuses of one stream that are counted apart.
+const MAX_STATUSES: usize = 16;
+/// Slow requests of one stream that are counted apart.
+pub(super) const MAX_SLOW_REQUESTS: usize = 16;
+/// A response that begins this much after its request, or more, is slow.
+const MIN_SLOW_WAIT: Nanos = 10_000_000;
+/// Status of `100 Continue`.
+const CONTINUE: u16 = 100;
+
+/// HTTP/1 of one stream.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Http {
+    lines: RequestLines,
+    current: ExchangeMetadata,
+    previous: ExchangeMetadata,
+    /// Statuses, and how often each came.
+    statuses: Vec<(u16, u32)>,
+    slow_requests: Vec<SlowRequest>,
+}
+
+/// The request lines of the current and the previous exchange, `GET /path?query`. They are often the
+/// same, and one then.
+#[derive(Debug, Clone, Default)]
+struct RequestLines {
+    first: String,
+    second: String,
+}
+
+/// Which of two request lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum LineSlot {
+    #[default]
+    First,
+    Second,
+}
+
+impl LineSlot {
+    fn other(self) -> Self {
+        match self {
+            LineSlot::First => LineSlot::Second,
+            LineSlot::Second => LineSlot::First,
+        }
+    }
+}
+
+impl RequestLines {
+    fn get(&self, slot: LineSlot) -> &str {
+        match slot {
+            LineSlot::First => &self.first,
+            LineSlot::Second => &self.second,
+        }
+    }
+
+    fn get_mut(&mut self, slot: LineSlot) -> &mut String {
+        match slot {
+            LineSlot::First => &mut self.first,
+            LineSlot::Second => &mut self.second,
+        }
+    }
+}
+
+/// What one exchange showed.
+#[derive(Debug, Clone, Copy, Default)]
+struct ExchangeMetadata {
+    exchange: u32,
+    line: LineSlot,
+    /// Whether that line is its request.
+    has_request: bool,
+    /// The last status; 0: none.
+    status: u16,
+}
+
+/// Request and status of one exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpExchange<'a> {
+    /// Method and target.
+    pub request: Option<(&'a str, &'a str)>,
+    /// Status of the response.
+    pub status: Option<u16>,
+}
+
+/// A request with slow responses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowRequest {
+    /// Method and path; the query is left out.
+    pub request: String,
+    /// Exchanges whose response began 10 ms after the request or later, the round trip left out.
+    pub exchanges: u32,
+    /// Total of those times, nanoseconds.
+    pub think_time: Nanos,
+}
+
+impl Http {
+    /// Takes new data. Returns whether it is a request or a response.
+    #[inline]
+    pub(super) fn take(&mut self, payload: &Payload<'_>) -> bool {
+        if payload.begins_request { self.request(payload) } else { self.response(payload) }
+    }
+
+    fn response(&mut self, payload: &Payload<'_>) -> bool {
+        let Some(status) = http::status(payload.bytes) else { return false };
+        self.metadata(payload.exchange).status = status;
+        let known = self.statuses.iter_mut().find(|(known, _)| *known == status);
+        if let Some((_, count)) = known {
+            *count = count.saturating_add(1);
+        } else if self.statuses.len() < MAX_STATUSES {
+            self.statuses.push((status, 1));
+        }
+        true
+    }
+
+    fn request(&mut self, payload: &Payload<'_>) -> bool {
+        // Most clients send the same line again.
+        let line = self.lines.get(self.current.line).as_bytes();
+        let rest = payload.bytes.strip_prefix(line).filter(|_| !line.is_empty());
+        if rest.is_some_and(|rest| rest.starts_with(b" HTTP/1.")) {
+            self.metadata(payload.exchange).has_request = true;
+            return true;
+        }
+        let Some(request) = http::request(payload.bytes) else { return false };
+        let current = self.metadata(payload.exchange);
+        // The other line: this one may be that of the previous exchange.
+        (current.has_request, current.line) = (true, current.line.other());
+        let line = self.lines.get_mut(self.current.line);
+        line.clear();
+        line.push_str(request.method);
+        line.push(' ');
+        // A target is ASCII: it can be cut anywhere.
+        let room = MAX_LINE_BYTES.saturating_sub(line.len());
+        line.push_str(request.target.get(..room).unwrap_or(request.target));
+        true
+    }
+
+    /// The metadata of the current exchange.
+    #[inline]
+    fn metadata(&mut self, exchange: u32) -> &mut ExchangeMetadata {
+        if self.current.exchange != exchange {
+            self.previous = self.current;
+            // A client that waits for «100 Continue» sends one request in two exchanges.
+            let continues = self.previous.status == CONTINUE
+                && self.previous.exchange.wrapping_add(1) == exchange;
+            let has_request = continues && self.previous.has_request;
+            let line = self.previous.line;
+            self.current = ExchangeMetadata { exchange, line, has_request, status: 0 };
+        }
+        &mut self.current
+    }
+
+    /// An exchange ended.
+    #[inline]
+    pub(super) fn end_exchange(&mut self, exchange: &Exchange, round_trip: Nanos) {
+        let think_time = exchange.response_wait().unwrap_or(0).saturating_sub(round_trip);
+        if think_time >= MIN_SLOW_WAIT
+            && self.current.exchange == exchange.number
+            && self.current.has_request
+        {
+            self.add_slow(think_time);
+        }
+    }
+
+    fn add_slow(&mut self, think_time: Nanos) {
+        let line = self.lines.get(self.current.line);
+        let request = line.split_once('?').map_or(line, |(request, _)| request);
+        let known = self.slow_requests.iter_mut().find(|slow| slow.request == request);
+        if let Some(slow) = known {
+            slow.exchanges = slow.exchanges.saturating_add(1);
+            slow.think_time = slow.think_time.saturating_add(think_time);
+        } else if self.slow_requests.len() < MAX_SLOW_REQUESTS {
+            let request = request.to_string();
+            self.slow_requests.push(SlowRequest { request, exchanges: 1, think_time });
+        }
+    }
+
+    pub(super) fn exchange(&self, exchange: u32) -> Option<HttpExchange<'_>> {
+        let found = [&self.current, &self.previous].into_iter().find(|m| m.exchange == exchange)?;
+        let line = Some(self.lines.get(found.line)).filter(|_| found.has_request);
+        Some(HttpExchange {
+            request: line.and_then(|line| line.split_once(' ')),
+            status: (found.status > 0).then_some(found.status),
+        })
+    }
+
+    pub(super) fn statuses(&self) -> &[(u16, u32)] {
+        &self.statuses
+    }
+
+    pub(super) fn slow_requests(&self) -> &[SlowRequest] {
+        &self.slow_requests
+    }
+}

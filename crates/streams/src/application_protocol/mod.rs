@@ -1,0 +1,23 @@
+//! What a stream shows of its application protocol: HTTP/1 requests and their statuses, the server
+//! name of TLS and how long its handshake took.
+//!
+//! Only the beginnings of requests and responses are parsed, and all segments of a TLS handshake; the
+//! rest of a transfer costs a comparison of its first byte.
+//!
+//! - `payload`: new data, as the protocols take it
+//! - `http`: requests and responses of HTTP/1
+//! - `tls`: the handshake
+//! - `protocol`: both
+
+mod http;
+mod payload;
+mod protocol;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+pub use http::{HttpExchange, SlowRequest};
+pub(crate) use payload::Payload;
+pub use protocol::ApplicationProtocol;
+pub use tls::{TlsAlert, TlsHandshake};

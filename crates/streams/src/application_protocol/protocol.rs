@@ -1,0 +1,83 @@
+//! The application protocol of one stream.
+
+use super::http::{Http, HttpExchange, SlowRequest};
+use super::payload::Payload;
+use super::tls::TlsHandshake;
+use crate::exchange::Exchange;
+use crate::time::Nanos;
+
+/// First byte of a TLS record with handshake messages (RFC 8446, 5.1).
+const TLS_HANDSHAKE: u8 = 22;
+/// First byte of a status line, `HTTP/1.1 200 OK`.
+const STATUS_LINE: u8 = b'H';
+
+/// What a stream shows of its application protocol.
+#[derive(Debug, Clone, Default)]
+pub struct ApplicationProtocol {
+    http: Http,
+    tls: Option<TlsHandshake>,
+}
+
+impl ApplicationProtocol {
+    /// Whether HTTP or TLS may begin with this byte.
+    #[inline(always)]
+    pub(crate) fn may_begin(first: u8, begins_request: bool) -> bool {
+        first == STATUS_LINE
+            || begins_request && (first.is_ascii_uppercase() || first == TLS_HANDSHAKE)
+    }
+
+    /// Whether a TLS handshake goes on: then every segment is needed.
+    pub(crate) fn is_in_handshake(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| !tls.is_over())
+    }
+
+    /// Takes new data. Returns whether any of it was understood.
+    pub(crate) fn take(&mut self, payload: &Payload<'_>) -> bool {
+        let is_tls = match &mut self.tls {
+            Some(tls) if !tls.is_over() => {
+                tls.take(payload);
+                true
+            }
+            Some(_) => false,
+            None => {
+                self.tls = TlsHandshake::begin(payload);
+                self.tls.is_some()
+            }
+        };
+        is_tls | self.http.take(payload)
+    }
+
+    /// An exchange ended. `round_trip` is the time from the place of capture to the end that
+    /// responded, and back.
+    #[inline]
+    pub(crate) fn end_exchange(&mut self, exchange: &Exchange, round_trip: Nanos) {
+        self.http.end_exchange(exchange, round_trip);
+    }
+
+    /// Request and status of an exchange: the current one, or the one before.
+    pub fn http_exchange(&self, exchange: u32) -> Option<HttpExchange<'_>> {
+        self.http.exchange(exchange)
+    }
+
+    /// Statuses of HTTP, and how often each came.
+    pub fn statuses(&self) -> &[(u16, u32)] {
+        self.http.statuses()
+    }
+
+    /// Requests with slow responses.
+    pub fn slow_requests(&self) -> &[SlowRequest] {
+        self.http.slow_requests()
+    }
+
+    /// The TLS handshake, if there is one.
+    pub fn tls(&self) -> Option<&TlsHandshake> {
+        self.tls.as_ref()
+    }
+
+    /// The client turns out to be the server.
+    pub(crate) fn swap_roles(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.swap_roles();
+        }
+    }
+}

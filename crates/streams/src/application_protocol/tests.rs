@@ -1,0 +1,179 @@
+//! Tests of requests, statuses and TLS handshakes.
+
+use model::Side::{self, Client, Server};
+
+use super::http::{MAX_LINE_BYTES, MAX_SLOW_REQUESTS};
+use super::*;
+use crate::exchange::Exchange;
+use crate::time::{Nanos, OptionalTime};
+
+/// New data of a stream on which nothing is lost.
+fn send(
+    protocol: &mut ApplicationProtocol,
+    sender: Side,
+    bytes: &[u8],
+    at: Nanos,
+    exchange: u32,
+    begins_request: bool,
+) -> bool {
+    let length = bytes.len() as u32;
+    protocol.take(&Payload { sender, bytes, length, at, exchange, begins_request })
+}
+
+fn exchange(number: u32, request: Nanos, response: Nanos) -> Exchange {
+    Exchange {
+        number,
+        requester: Client,
+        request_began: request,
+        request_ended: request,
+        request_acknowledged: OptionalTime::default(),
+        response_began: response.into(),
+        response_ended: response.into(),
+        request_bytes: 1,
+        response_bytes: 1,
+    }
+}
+
+const MS: Nanos = 1_000_000;
+
+#[test]
+fn requests_and_statuses_belong_to_their_exchanges() {
+    let mut protocol = ApplicationProtocol::default();
+    assert!(send(&mut protocol, Client, b"GET /a?key=1 HTTP/1.1\r\n", 0, 0, true));
+    assert!(send(&mut protocol, Server, b"HTTP/1.1 200 OK\r\n", 30, 0, false));
+    assert!(!send(&mut protocol, Server, b"HELLO", 31, 0, false));
+    protocol.end_exchange(&exchange(0, 0, 30 * MS), 5 * MS);
+    assert!(send(&mut protocol, Client, b"POST /b HTTP/1.1\r\n", 40, 1, true));
+    let found = |number| protocol.http_exchange(number).map(|http| (http.request, http.status));
+    assert_eq!(found(0), Some((Some(("GET", "/a?key=1")), Some(200))));
+    assert_eq!(found(1), Some((Some(("POST", "/b")), None)));
+    assert_eq!(found(2), None);
+    assert_eq!(protocol.statuses(), [(200, 1)]);
+    // 30 ms less the round trip of 5; the query is left out.
+    let request = "GET /a".to_string();
+    let slow = SlowRequest { request, exchanges: 1, think_time: 25 * MS };
+    assert_eq!(protocol.slow_requests(), [slow]);
+    protocol.end_exchange(&exchange(1, 40 * MS, 49 * MS), 0);
+    // The same again, then another one.
+    send(&mut protocol, Client, b"POST /b HTTP/1.1\r\n", 60, 2, true);
+    assert_eq!(protocol.http_exchange(1), protocol.http_exchange(2));
+    send(&mut protocol, Client, b"POST /bcd HTTP/1.1\r\n", 70, 3, true);
+    let request = |number| protocol.http_exchange(number).and_then(|http| http.request);
+    let target = |number| request(number).map(|(_, target)| target);
+    assert_eq!((target(2), target(3)), (Some("/b"), Some("/bcd")));
+    assert_eq!(protocol.slow_requests().len(), 1, "9 ms are not slow");
+}
+
+#[test]
+fn a_client_that_waits_for_100_continue_sends_one_request() {
+    let mut protocol = ApplicationProtocol::default();
+    send(&mut protocol, Client, b"PUT /file HTTP/1.1\r\nExpect: 100-continue\r\n\r\n", 0, 0, true);
+    send(&mut protocol, Server, b"HTTP/1.1 100 Continue\r\n\r\n", 1, 0, false);
+    assert!(!send(&mut protocol, Client, b"the file", 2, 1, true));
+    send(&mut protocol, Server, b"HTTP/1.1 201 Created\r\n", 3, 1, false);
+    let http = protocol.http_exchange(1).expect("the second exchange");
+    assert_eq!((http.request, http.status), (Some(("PUT", "/file")), Some(201)));
+}
+
+#[test]
+fn targets_are_cut_and_counted_apart_up_to_a_bound() {
+    let mut protocol = ApplicationProtocol::default();
+    for number in 0..100 {
+        let line = format!("GET /{number}/{} HTTP/1.1\r\n", "x".repeat(1000));
+        assert!(send(&mut protocol, Client, line.as_bytes(), 0, number, true));
+        let http = protocol.http_exchange(number).expect("an exchange");
+        let (_, target) = http.request.expect("a request");
+        assert_eq!(target.len(), MAX_LINE_BYTES - 4);
+        protocol.end_exchange(&exchange(number, 0, 20 * MS), 0);
+    }
+    assert_eq!(protocol.slow_requests().len(), MAX_SLOW_REQUESTS);
+}
+
+/// A record of TLS.
+fn record(kind: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[kind, 3, 3][..], &(bytes.len() as u16).to_be_bytes(), bytes].concat()
+}
+
+/// A ClientHello with the server name `a.example`, behind another extension.
+fn hello(before: usize) -> Vec<u8> {
+    let name = b"\0\0\0\x0e\0\x0c\0\0\x09a.example";
+    let other = [&[0, 51][..], &(before as u16).to_be_bytes(), &vec![7; before]].concat();
+    let extensions = [&other[..], name].concat();
+    let body = [
+        &[3, 3][..],
+        &[1; 32],
+        &[0, 0, 2, 0x13, 1, 1, 0],
+        &(extensions.len() as u16).to_be_bytes(),
+        &extensions,
+    ]
+    .concat();
+    let length = (body.len() as u32).to_be_bytes();
+    record(22, &[&[1][..], &length[1..], &body].concat())
+}
+
+fn change() -> Vec<u8> {
+    record(20, &[1])
+}
+
+#[test]
+fn a_handshake_of_tls_1_3() {
+    let mut protocol = ApplicationProtocol::default();
+    assert!(send(&mut protocol, Client, &hello(0), 10 * MS, 0, true));
+    assert!(protocol.is_in_handshake());
+    // The server's flight, in segments that end within a record.
+    let flight = [record(22, &[2; 90]), change(), record(23, &[0; 3000])].concat();
+    let (first, second) = flight.split_at(1448);
+    send(&mut protocol, Server, first, 30 * MS, 0, false);
+    send(&mut protocol, Server, second, 30 * MS, 0, false);
+    assert!(protocol.is_in_handshake());
+    let end = [change(), record(23, &[0; 50])].concat();
+    send(&mut protocol, Client, &end, 52 * MS, 1, true);
+    assert!(!protocol.is_in_handshake());
+    let tls = protocol.tls().expect("TLS");
+    assert_eq!(tls.server_name.as_deref(), Some("a.example"));
+    assert_eq!(tls.duration(), Some(42 * MS));
+}
+
+#[test]
+fn a_client_that_does_not_announce_that_it_encrypts_and_early_data() {
+    let mut protocol = ApplicationProtocol::default();
+    send(&mut protocol, Client, &[hello(0), record(23, b"early")].concat(), 10 * MS, 0, true);
+    assert!(protocol.is_in_handshake(), "before the response of the server it is early data");
+    send(&mut protocol, Server, &record(22, &[2; 90]), 20 * MS, 0, false);
+    send(&mut protocol, Client, &record(23, b"finished"), 31 * MS, 1, true);
+    assert_eq!(protocol.tls().and_then(TlsHandshake::duration), Some(21 * MS));
+}
+
+#[test]
+fn a_handshake_of_tls_1_2_ends_with_the_server() {
+    let mut protocol = ApplicationProtocol::default();
+    send(&mut protocol, Client, &hello(0), 0, 0, true);
+    send(&mut protocol, Server, &record(22, &[2; 900]), 10 * MS, 0, false);
+    let keys = [record(22, &[16; 60]), change(), record(22, &[9; 40])].concat();
+    send(&mut protocol, Client, &keys, 11 * MS, 1, true);
+    assert!(protocol.is_in_handshake());
+    send(&mut protocol, Server, &[change(), record(22, &[9; 40])].concat(), 21 * MS, 1, false);
+    assert_eq!(protocol.tls().and_then(TlsHandshake::duration), Some(21 * MS));
+}
+
+#[test]
+fn a_server_name_in_the_second_segment() {
+    let mut protocol = ApplicationProtocol::default();
+    let bytes = hello(1600);
+    let (first, second) = bytes.split_at(1448);
+    send(&mut protocol, Client, first, 0, 0, true);
+    assert_eq!(protocol.tls().and_then(|tls| tls.server_name.as_deref()), None);
+    send(&mut protocol, Client, second, 1, 0, false);
+    assert_eq!(protocol.tls().and_then(|tls| tls.server_name.as_deref()), Some("a.example"));
+}
+
+#[test]
+fn an_alert_ends_a_handshake() {
+    let mut protocol = ApplicationProtocol::default();
+    send(&mut protocol, Client, &hello(0), 0, 0, true);
+    send(&mut protocol, Server, &record(21, &[2, 112]), 10, 0, false);
+    let tls = protocol.tls().expect("TLS");
+    let alert = TlsAlert { sender: Server, number: 112 };
+    assert_eq!((tls.alert, tls.duration()), (Some(alert), None));
+    assert!(!protocol.is_in_handshake());
+}

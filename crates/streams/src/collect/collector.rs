@@ -1,0 +1,312 @@
+//! Packets into streams, streams into evidence.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use model::{CapturedStream, Packets};
+use wire::capture::Packet;
+use wire::packet::{Ip, Skip, Tcp, decode, plain_segment, udp};
+
+use super::ranked_stream::{Rank, RankedStream};
+use super::selection::WatchedSelection;
+use super::service_totals::Services;
+use super::shard::Shard;
+use crate::captured_stream::captured_stream;
+use crate::dns::{DNS_PORT, DnsLookups};
+use crate::segment::SegmentKind;
+use crate::stream::{SegmentEvent, Stream};
+use crate::table::{FirstPackets, Table};
+use crate::time::{Nanos, micros_between};
+
+/// Streams that are reported one by one.
+pub(super) const MAX_WORST_STREAMS: usize = 1024;
+/// Packets whose streams are fetched into the cache together.
+const BATCH_PACKETS: usize = 16;
+/// So many streams stay in the cache anyway.
+const CACHED_STREAMS: usize = 512;
+/// Packets between two searches for streams that ended.
+const FORGET_INTERVAL_PACKETS: u64 = 1024;
+
+/// Makes evidence of a capture while it is read.
+#[derive(Debug, Default)]
+pub struct Collector {
+    pub(super) packets: u64,
+    pub(super) segments: u64,
+    pub(super) duplicate_packets: u64,
+    pub(super) undecodable: u64,
+    pub(super) unsupported_links: u64,
+    /// Time of the first packet.
+    pub(super) first: Option<Nanos>,
+    /// Time of the last packet.
+    pub(super) last: Nanos,
+    pub(super) table: Table,
+    pub(super) services: Services,
+    pub(super) worst: BinaryHeap<Reverse<RankedStream>>,
+    /// Number of the stream that is reported in any case.
+    pub(super) requested: Option<u64>,
+    pub(super) requested_stream: Option<CapturedStream>,
+    /// What the last segment was.
+    pub(super) segment: CollectedSegment,
+    pub(super) selection: Option<Box<WatchedSelection>>,
+    pub(super) evicted: u64,
+    pub(super) lookups: DnsLookups,
+    /// Streams of tables that are closed.
+    pub(super) streams: u64,
+    pub(super) shard: Option<Shard>,
+    pub(super) first_packets: Vec<FirstPackets>,
+}
+
+/// What a segment was.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CollectedSegment {
+    /// Number of its stream.
+    pub stream: u64,
+    /// What it was in its stream, and what it ended.
+    pub event: SegmentEvent,
+}
+
+/// Evidence, and what has no place in it.
+#[derive(Debug)]
+pub struct Collected {
+    /// The evidence.
+    pub packets: Packets,
+    /// The stream that was requested.
+    pub requested: Option<CapturedStream>,
+    /// Packets whose headers are truncated or malformed.
+    pub undecodable: u64,
+    /// Packets of link types that are not supported.
+    pub unsupported_links: u64,
+    /// Streams that were ended to make room though they went on.
+    pub evicted: u64,
+}
+
+impl Collector {
+    /// A collector that reports this stream too, whatever it lost.
+    pub fn new(requested: Option<u64>) -> Self {
+        Collector { requested, ..Collector::default() }
+    }
+
+    /// A collector that keeps at most so many streams in memory: for more it ends those that have
+    /// been idle for longest.
+    pub fn with_max_streams(max_streams: usize) -> Self {
+        Collector { table: Table::with_max_streams(max_streams), ..Collector::default() }
+    }
+
+    /// Packets so far.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Takes packets and does not say what they were: the streams of the next ones are fetched from
+    /// memory meanwhile.
+    pub fn take_batch(&mut self, packets: &[Packet<'_>]) {
+        if self.table.streams().len() < CACHED_STREAMS {
+            packets.iter().for_each(|packet| _ = self.take_by_ref(packet));
+            return;
+        }
+        for packets in packets.chunks(BATCH_PACKETS) {
+            let mut segments = [const { None }; BATCH_PACKETS];
+            for (segment, packet) in segments.iter_mut().zip(packets) {
+                *segment = plain_segment(packet.link, packet.bytes, packet.length);
+                if let Some((ip, tcp)) = segment
+                    && self.has(ip, tcp)
+                {
+                    self.table.prefetch(ip, tcp);
+                }
+            }
+            for (segment, packet) in segments.iter().zip(packets) {
+                let at = self.count_packet(packet);
+                match segment {
+                    Some((ip, tcp)) if self.has(ip, tcp) => self.take_segment(ip, tcp, at),
+                    Some(_) => {}
+                    None => _ = self.take_other(packet, at),
+                }
+            }
+        }
+    }
+
+    /// Takes a packet. Returns what it was, if it was TCP.
+    #[inline(always)]
+    pub fn take(&mut self, packet: &Packet<'_>) -> Option<CollectedSegment> {
+        self.take_by_ref(packet).copied()
+    }
+
+    /// As [`Collector::take`], without a copy.
+    #[inline(always)]
+    pub fn take_by_ref(&mut self, packet: &Packet<'_>) -> Option<&CollectedSegment> {
+        let at = self.count_packet(packet);
+        let is_taken = match plain_segment(packet.link, packet.bytes, packet.length) {
+            Some((ip, tcp)) if self.has(&ip, &tcp) => {
+                self.take_segment(&ip, &tcp, at);
+                true
+            }
+            Some(_) => false,
+            None => self.take_other(packet, at),
+        };
+        is_taken.then_some(&self.segment)
+    }
+
+    /// Whether a segment belongs to a stream of this collector.
+    #[inline(always)]
+    fn has(&self, ip: &Ip<'_>, tcp: &Tcp<'_>) -> bool {
+        self.shard.is_none_or(|shard| shard.has(ip, tcp))
+    }
+
+    /// Counts a packet. Returns when it passed.
+    #[inline(always)]
+    fn count_packet(&mut self, packet: &Packet<'_>) -> Nanos {
+        self.packets += 1;
+        let at = packet.time_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(self.last);
+        self.first.get_or_insert(at);
+        self.last = self.last.max(at);
+        if self.packets.is_multiple_of(FORGET_INTERVAL_PACKETS) {
+            self.forget_ended(at);
+        }
+        at
+    }
+
+    /// Takes a packet that is not as almost all are. Returns whether it was TCP.
+    #[inline(never)]
+    fn take_other(&mut self, packet: &Packet<'_>, at: Nanos) -> bool {
+        self.decode_and_take(packet, at).unwrap_or_else(|skip| {
+            match skip {
+                Skip::NotIp => {}
+                Skip::Link => self.unsupported_links += 1,
+                Skip::Cut | Skip::Malformed | Skip::Deep => self.undecodable += 1,
+            }
+            false
+        })
+    }
+
+    fn decode_and_take(&mut self, packet: &Packet<'_>, at: Nanos) -> Result<bool, Skip> {
+        let decoded = decode(packet.link, packet.bytes, packet.length)?;
+        if decoded.ip.protocol == udp::PROTOCOL && self.shard.is_none_or(Shard::is_first) {
+            self.lookups.take_datagram(&decoded.ip, at);
+        }
+        let tcp = Tcp::of(&decoded.ip)?;
+        let is_taken = self.has(&decoded.ip, &tcp);
+        if is_taken {
+            self.take_segment(&decoded.ip, &tcp, at);
+        }
+        Ok(is_taken)
+    }
+
+    #[inline(always)]
+    fn take_segment(&mut self, ip: &Ip<'_>, tcp: &Tcp<'_>, at: Nanos) {
+        self.segments += 1;
+        self.table.set_packet(self.packets);
+        let mut replaced = None;
+        let mut replace = |stream: &mut Stream| replaced = Some(Box::new(stream.clone()));
+        let event = &mut self.segment.event;
+        let (stream, _) = self.table.take_segment(ip, tcp, at, &mut replace, event);
+        self.segment.stream = stream.number;
+        if (tcp.source == DNS_PORT || tcp.destination == DNS_PORT)
+            && tcp.length > 0
+            && event.kind == SegmentKind::New
+        {
+            self.lookups.take_segment(ip, tcp, at);
+        }
+        if let Some(exchange) = &event.exchange
+            && let Some(duration) = exchange.total()
+        {
+            self.services.add_exchange(stream, duration);
+        }
+        if let Some(stream) = &mut replaced {
+            self.end_stream(stream);
+        }
+        if self.table.is_full() {
+            self.evict_oldest();
+        }
+    }
+
+    #[cold]
+    fn evict_oldest(&mut self) {
+        let mut table = std::mem::take(&mut self.table);
+        self.evicted += table.evict_oldest(&mut |stream| self.end_stream(stream));
+        self.table = table;
+    }
+
+    #[cold]
+    fn forget_ended(&mut self, now: Nanos) {
+        let mut table = std::mem::take(&mut self.table);
+        table.forget_ended(now, &mut |stream| self.end_stream(stream));
+        self.table = table;
+    }
+
+    /// A stream ended, or the capture did.
+    pub(super) fn end_stream(&mut self, stream: &mut Stream) {
+        stream.finish();
+        if self.end_for_watcher(stream) {
+            self.add_stream(stream);
+        } else {
+            self.count_duplicates(stream);
+        }
+    }
+
+    /// Shows a stream that ended to the watcher. Returns whether it is selected; without a watcher all
+    /// are.
+    fn end_for_watcher(&mut self, stream: &Stream) -> bool {
+        let Some(selection) = &mut self.selection else { return true };
+        let began = self.first.unwrap_or(stream.first);
+        let captured = captured_stream(stream, began);
+        selection.end_stream(stream, &captured, began)
+    }
+
+    fn count_duplicates(&mut self, stream: &Stream) {
+        let counts = stream.ends.iter().map(|end| u64::from(end.sent.counts.duplicate_packets));
+        self.duplicate_packets += counts.sum::<u64>();
+    }
+
+    /// Adds a stream that ended.
+    pub(super) fn add_stream(&mut self, stream: &mut Stream) {
+        self.count_duplicates(stream);
+        self.services.add(stream);
+        let is_requested = self.requested == Some(stream.number);
+        let rank = Rank::of(stream);
+        let is_full = self.worst.len() >= MAX_WORST_STREAMS;
+        let is_lower = |Reverse(least): &Reverse<RankedStream>| rank < least.rank;
+        if is_full && !is_requested && self.worst.peek().is_some_and(is_lower) {
+            return;
+        }
+        let captured = captured_stream(stream, self.first.unwrap_or(stream.first));
+        if is_requested {
+            self.requested_stream = Some(captured.clone());
+        }
+        self.worst.push(Reverse(RankedStream { rank, stream: captured }));
+        if self.worst.len() > MAX_WORST_STREAMS {
+            self.worst.pop();
+        }
+    }
+
+    /// The capture is over: its evidence. `sources` are the names of its files or interfaces.
+    pub fn finish(mut self, sources: Vec<String>, dropped_by_capture: u64) -> Collected {
+        self.close();
+        self.renumber();
+        let mut worst: Vec<RankedStream> =
+            self.worst.into_iter().map(|Reverse(ranked)| ranked).collect();
+        worst.sort_by(|a, b| b.cmp(a));
+        let first = self.first.unwrap_or(0);
+        let packets = Packets {
+            sources,
+            packets: self.packets,
+            segments: self.segments,
+            duplicate_packets: self.duplicate_packets,
+            dropped_by_capture,
+            streams: self.streams,
+            selected: None,
+            filter: None,
+            first_unix_us: first / 1_000,
+            span_us: micros_between(first, self.last),
+            services: self.services.report(),
+            resolvers: self.lookups.resolvers(self.last),
+            worst: worst.into_iter().map(|ranked| ranked.stream).collect(),
+        };
+        Collected {
+            packets,
+            requested: self.requested_stream,
+            undecodable: self.undecodable,
+            unsupported_links: self.unsupported_links,
+            evicted: self.evicted,
+        }
+    }
+}

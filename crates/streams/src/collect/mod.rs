@@ -1,0 +1,32 @@
+//! A capture as evidence, in one pass and in bounded memory: all streams added up by service, and the
+//! streams that lost most time.
+//!
+//! - `collector`: packets into streams, streams into evidence
+//! - `service_totals`, `http_totals`: what is added up of a service
+//! - `ranked_stream`: a stream by what it lost
+//! - [`watch`]: packets and streams for others that want more than the evidence
+//! - `selection`, `watched`: a collector that somebody watches
+//! - `shard`, `sharded`: a collector that takes a part of the streams, for several CPUs
+
+mod collector;
+mod http_totals;
+mod ranked_stream;
+mod selection;
+mod service_totals;
+mod shard;
+mod sharded;
+pub mod watch;
+mod watched;
+
+#[cfg(test)]
+mod bounded_memory_tests;
+#[cfg(test)]
+mod capture_artefact_tests;
+#[cfg(test)]
+mod idle_and_window_tests;
+#[cfg(test)]
+mod shard_tests;
+#[cfg(test)]
+mod test_connection;
+
+pub use collector::{Collected, CollectedSegment, Collector};

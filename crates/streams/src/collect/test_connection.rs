@@ -1,0 +1,91 @@
+//! A connection for tests: requests of a client and responses of a server, packet by packet.
+
+use model::CapturedDirection;
+use wire::capture::{LinkType, Packet};
+
+use super::Collector;
+
+pub(super) const SYN: u8 = 2;
+pub(super) const ACK: u8 = 16;
+
+/// A connection, captured at the client.
+pub(super) struct TestConnection {
+    /// Snap length: bytes of a packet that are captured.
+    pub(super) snap_length: usize,
+    collector: Collector,
+    packets: u16,
+}
+
+impl TestConnection {
+    /// Without a packet so far.
+    pub(super) fn new() -> Self {
+        TestConnection { snap_length: usize::MAX, collector: Collector::default(), packets: 0 }
+    }
+
+    /// A packet whose time stamp is its millisecond; `tcp`: sequence number, acknowledgement, echoed
+    /// time stamp, bytes of data.
+    pub(super) fn packet(
+        &mut self,
+        us: u64,
+        to_server: bool,
+        flags: u8,
+        tcp: [u32; 4],
+        window: u16,
+    ) {
+        let [seq, ack, echo, length] = tcp;
+        self.packets += 1;
+        let mut options = Vec::new();
+        if flags & SYN != 0 {
+            options.extend([2, 4, 5, 180, 1, 3, 3, 8]);
+        }
+        options.extend([1, 1, 8, 10]);
+        // The clock of the server does not matter.
+        options.extend((us as u32 / 1000 + 1).to_be_bytes());
+        options.extend(echo.to_be_bytes());
+        let header = 20 + options.len();
+        let total = 20 + header as u32 + length;
+        let mut bytes = vec![0x45, 0];
+        bytes.extend((total as u16).to_be_bytes());
+        bytes.extend(self.packets.to_be_bytes());
+        bytes.extend([0x40, 0, 64, 6, 0, 0]);
+        let (from, to) = if to_server { (1, 2) } else { (2, 1) };
+        bytes.extend([198, 18, 0, from, 198, 18, 0, to]);
+        let (port, other): (u16, u16) = if to_server { (4000, 80) } else { (80, 4000) };
+        bytes.extend(port.to_be_bytes());
+        bytes.extend(other.to_be_bytes());
+        bytes.extend(seq.to_be_bytes());
+        bytes.extend(ack.to_be_bytes());
+        bytes.extend([(header as u8 / 4) << 4, flags]);
+        bytes.extend(window.to_be_bytes());
+        bytes.extend([0, 0, 0, 0]);
+        bytes.extend(options);
+        bytes.truncate(self.snap_length);
+        let time_ns = Some(i128::from(us) * 1000);
+        let link = LinkType::RAW;
+        let packet =
+            Packet { time_ns, interface: 0, link, bytes: &bytes, length: total, drops: None };
+        self.collector.take_by_ref(&packet);
+    }
+
+    /// After a handshake with a round trip of 40 ms.
+    pub(super) fn open(window: u16) -> Self {
+        let mut connection = TestConnection::new();
+        connection.packet(0, true, SYN, [0, 0, 0, 0], window);
+        connection.packet(40_000, false, SYN | ACK, [0, 1, 1, 0], 60_000);
+        connection.packet(40_020, true, ACK, [1, 1, 41, 0], window);
+        connection
+    }
+
+    pub(super) fn sent_by_client(self) -> CapturedDirection {
+        self.collector.finish(Vec::new(), 0).packets.worst.swap_remove(0).from_client
+    }
+
+    pub(super) fn sent_by_server(self) -> CapturedDirection {
+        self.collector.finish(Vec::new(), 0).packets.worst.swap_remove(0).from_server
+    }
+}
+
+/// The time stamp of a packet that is sent then.
+pub(super) fn timestamp(us: u64) -> u32 {
+    us as u32 / 1000 + 1
+}

@@ -1,0 +1,142 @@
+//! What follows from the class of a segment: counts, gaps, retransmissions.
+
+use wire::packet::tcp::{Flags, Tcp};
+
+use super::classify::{Segment, SegmentClass};
+use super::state::Direction;
+use crate::segment::SegmentKind;
+use crate::sequence::Sequence;
+use crate::sequence_gaps::Gap;
+use crate::time::Nanos;
+
+impl Direction {
+    /// Takes the data of a packet. Returns what it is.
+    #[inline]
+    pub(super) fn take_data(&mut self, tcp: &Tcp<'_>, at: Nanos, peer: &Direction) -> SegmentKind {
+        let segment = self.segment(tcp, at);
+        if tcp.length > 0 {
+            self.counts.data_packets += 1;
+            self.counts.bytes = self.counts.bytes.saturating_add(tcp.length.into());
+            self.max_segment = self.max_segment.max(tcp.length);
+        }
+        let class = self.classify(&segment, peer);
+        match class {
+            SegmentClass::NoData | SegmentClass::KeepAlive => {}
+            SegmentClass::WindowProbe => self.last_data_at = at.into(),
+            SegmentClass::New => {
+                self.take_new(&segment, peer);
+                self.round_trip.sent(segment.to, at);
+            }
+            SegmentClass::AfterGap => {
+                let (from, to, timestamp) = (self.next, segment.from, segment.timestamp());
+                self.gaps.get_or_insert_default().open(Gap { from, to, since: at, timestamp });
+                self.take_new(&segment, peer);
+            }
+            _ => self.take_old(class, &segment, peer),
+        }
+        class.kind()
+    }
+
+    /// Places a packet in the sequence, which the first one begins.
+    #[inline]
+    fn segment<'a>(&mut self, tcp: &'a Tcp<'a>, at: Nanos) -> Segment<'a> {
+        if self.first.known().is_none() {
+            let first = Sequence::first(tcp.sequence);
+            (self.first, self.next, self.acknowledged) = (first, first, first);
+        }
+        let flags = u32::from(tcp.flags.has(Flags::SYN)) + u32::from(tcp.flags.has(Flags::FIN));
+        let length = tcp.length.saturating_add(flags);
+        let from = self.next.near(tcp.sequence);
+        Segment { tcp, at, from, to: from.plus(length), length }
+    }
+
+    /// New data: its bytes, and where it ends.
+    #[inline]
+    fn take_new(&mut self, segment: &Segment<'_>, peer: &Direction) {
+        let Segment { tcp, at, from, to, .. } = *segment;
+        self.note_beyond_window(from, to, peer);
+        self.path_mtu.sent(from, to, tcp.length, self.mss());
+        self.counts.new_bytes = self.counts.new_bytes.saturating_add(tcp.length.into());
+        self.advance(to, at);
+    }
+
+    /// Data before the end of what was sent: late, retransmitted, or both.
+    fn take_old(&mut self, class: SegmentClass, segment: &Segment<'_>, peer: &Direction) {
+        let Segment { tcp, at, from, to, .. } = *segment;
+        self.note_beyond_window(from, to, peer);
+        self.is_spurious = to <= self.acknowledged;
+        let missing = match class {
+            SegmentClass::CapturedOutOfOrder { gap }
+            | SegmentClass::Reordered { gap }
+            | SegmentClass::OriginalNotCaptured { gap, .. } => {
+                self.gaps.as_mut().map_or(0, |gaps| gaps.fill(gap, from, to))
+            }
+            _ => 0,
+        };
+        match class {
+            SegmentClass::OriginalNotCaptured { is_spurious: false, .. } => {
+                self.round_trip.retransmitted(to);
+                let recovery = self.loss_recovery.get_or_insert_default();
+                recovery.gap_filled(from, to, segment.timestamp());
+            }
+            SegmentClass::LateOriginal { retransmission } => {
+                if let Some(recovery) = &mut self.loss_recovery {
+                    recovery.original_arrived(retransmission);
+                }
+                let counts = &mut self.counts;
+                counts.originals_not_captured = counts.originals_not_captured.saturating_sub(1);
+                counts.late_originals = counts.late_originals.saturating_add(1);
+            }
+            SegmentClass::OriginalNotCaptured { is_spurious: true, .. }
+            | SegmentClass::RtoRetransmission { is_spurious: true }
+            | SegmentClass::RetransmissionKindUnknown { is_spurious: true } => {
+                let count = &mut self.counts.already_acknowledged;
+                *count = count.saturating_add(1);
+            }
+            SegmentClass::BeyondWindow
+            | SegmentClass::FastRetransmission
+            | SegmentClass::RtoRetransmission { is_spurious: false }
+            | SegmentClass::RetransmissionKindUnknown { is_spurious: false } => {
+                self.take_retransmission(class, segment);
+            }
+            _ => {}
+        }
+        // Some of its bytes may be new: a retransmission can be put together anew.
+        let new = missing.saturating_add(to.since(self.next)).min(tcp.length.into());
+        self.counts.new_bytes = self.counts.new_bytes.saturating_add(new);
+        self.advance(to, at);
+    }
+
+    /// A retransmission of unacknowledged data whose original was captured.
+    fn take_retransmission(&mut self, class: SegmentClass, segment: &Segment<'_>) {
+        let Segment { at, from, to, .. } = *segment;
+        self.round_trip.retransmitted(to);
+        self.path_mtu.retransmitted(from, to);
+        let recovery = self.loss_recovery.get_or_insert_default();
+        match class {
+            // Not for a loss.
+            SegmentClass::BeyondWindow => {}
+            SegmentClass::FastRetransmission => recovery.fast_retransmission(to, at),
+            SegmentClass::RtoRetransmission { .. } => {
+                recovery.other_retransmission();
+                recovery.timeout(from, to);
+            }
+            _ => recovery.other_retransmission(),
+        }
+    }
+
+    /// Notes data for which the receiver has no room: it may drop it.
+    #[inline]
+    fn note_beyond_window(&mut self, from: Sequence, to: Sequence, peer: &Direction) {
+        if self.is_beyond_window(to, peer) {
+            self.loss_recovery.get_or_insert_default().refuse(from, to);
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, to: Sequence, at: Nanos) {
+        self.next = self.next.max(to);
+        self.max_in_flight = self.max_in_flight.max(self.in_flight());
+        self.last_data_at = at.into();
+    }
+}

@@ -1,0 +1,16 @@
+//! What one end of a connection sends: new data, retransmissions, gaps; and what its peer
+//! acknowledges of it.
+//!
+//! - `state`: what is known of a direction
+//! - [`classify`]: what a segment is
+//! - `data`: what follows from that
+//! - `acknowledge`: acknowledgements and windows
+//! - `packet`: all of it for one packet
+
+mod acknowledge;
+mod classify;
+mod data;
+mod packet;
+mod state;
+
+pub use state::Direction;

@@ -1,0 +1,75 @@
+//! One packet of a direction: its options, data, time stamps, acknowledgement and window.
+
+use wire::packet::tcp::{Flags, Tcp};
+
+use super::state::Direction;
+use crate::segment::SegmentKind;
+use crate::time::{Nanos, OptionalTime};
+
+/// Congestion Experienced (RFC 3168, 5).
+const ECN_CE: u8 = 3;
+/// Segments in flight from which on a time stamp's echo is one of a transfer.
+const MIN_TRANSFER_SEGMENTS: u64 = 4;
+
+impl Direction {
+    /// Takes a packet of this direction. Returns what it is.
+    #[inline(always)]
+    pub(crate) fn take(
+        &mut self,
+        tcp: &Tcp<'_>,
+        timestamps: Option<(u32, u32)>,
+        at: Nanos,
+        ecn: u8,
+        peer: &mut Direction,
+    ) -> SegmentKind {
+        self.counts.packets += 1;
+        let ce_mark = u32::from(ecn == ECN_CE);
+        self.counts.ecn_ce_marks = self.counts.ecn_ce_marks.saturating_add(ce_mark);
+        if tcp.flags.has(Flags::SYN) {
+            self.read_options(tcp);
+            self.negotiate_mss(peer);
+        }
+        let last_data_at = self.last_data_at;
+        let kind = self.take_data(tcp, at, peer);
+        self.counts.add(kind);
+        if let Some((value, echo)) = timestamps {
+            if self.options_truncated && !self.timestamps {
+                self.timestamps = true;
+                self.negotiate_mss(peer);
+            }
+            self.timestamp_echo.sent(value, at, peer.next);
+            if let Some((sample, in_flight)) = peer.timestamp_echo.echoed(echo, at, self.next) {
+                if tcp.length == 0 {
+                    peer.round_trip.timestamp_echoed(sample, peer.in_flight());
+                } else if in_flight >= MIN_TRANSFER_SEGMENTS * u64::from(tcp.length) {
+                    peer.add_timestamp_round_trip(sample, in_flight, last_data_at, at);
+                }
+            }
+        }
+        if tcp.flags.has(Flags::ACK) {
+            self.take_acknowledgement(tcp, at, kind, peer);
+        }
+        self.take_window(tcp, at, peer);
+        kind
+    }
+
+    /// Data of the peer's transfer echoes a time stamp of this end. Before the first data after a
+    /// pause, the peer had waited for its own reasons: such a time counts only if it is no longer
+    /// than usual.
+    #[inline]
+    fn add_timestamp_round_trip(
+        &mut self,
+        sample: Nanos,
+        in_flight: u64,
+        peer_last_data_at: OptionalTime,
+        at: Nanos,
+    ) {
+        let pause = peer_last_data_at.get().map_or(0, |last| at.saturating_sub(last));
+        let times = self.timestamp_round_trips.get_or_insert_default();
+        let min = times.min().or(self.round_trip.min());
+        let is_usual = min.is_none_or(|min| sample <= min.saturating_mul(2));
+        if is_usual || pause <= sample / 2 {
+            times.add(sample, in_flight);
+        }
+    }
+}

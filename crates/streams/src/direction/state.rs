@@ -1,0 +1,189 @@
+//! What is known of one direction of a stream.
+
+use wire::packet::Ip;
+use wire::packet::tcp::{Flags, Tcp, TcpOption};
+
+use crate::loss_recovery::{ChecksumCounts, LossRecovery, SegmentTimeouts};
+use crate::path_mtu::PathMtu;
+use crate::policing::PolicerDetector;
+use crate::right_edge::RightEdges;
+use crate::round_trip::{RoundTripTimer, RoundTripTimes};
+use crate::segment::SegmentCounts;
+use crate::sequence::Sequence;
+use crate::sequence_gaps::SequenceGaps;
+use crate::time::{Nanos, OptionalTime};
+use crate::time_breakdown::SettledWindow;
+use crate::timestamp_echo::TimestampEcho;
+
+/// Segment size where no SYN was captured: the default of RFC 9293, 3.7.1, and that of Ethernet.
+const MIN_ASSUMED_MSS: u32 = 536;
+const MAX_ASSUMED_MSS: u32 = 1460;
+/// Bytes that time stamps take of each segment.
+const TIMESTAMP_BYTES: u16 = 12;
+
+/// One direction of a stream: what one end sends.
+#[derive(Debug, Clone, Default)]
+pub struct Direction {
+    /// Packets by kind.
+    pub counts: SegmentCounts,
+    /// Times from data of this direction to its acknowledgement.
+    pub round_trip: RoundTripTimer,
+    /// Times from a time stamp of this end to data of the other end that echoes it: what is seen
+    /// near the receiver of data in place of acknowledgements.
+    pub timestamp_round_trips: Option<Box<RoundTripTimes>>,
+    /// The MSS option of this end's SYN.
+    pub mss_option: Option<u16>,
+    /// The largest segment that either end may send, by their SYNs; 0: none was captured.
+    pub(super) negotiated_mss: u16,
+    /// The window scale option of this end's SYN.
+    pub window_scale: Option<u8>,
+    /// Whether the capture cut off options of its SYN, and perhaps the window scale.
+    pub options_truncated: bool,
+    /// Whether this end offered selective acknowledgements.
+    pub sack_permitted: bool,
+    /// Whether this end sends time stamps.
+    pub timestamps: bool,
+    /// Most data of one packet, bytes.
+    pub max_segment: u32,
+    /// The window that this end last advertised, bytes.
+    pub window: Option<u32>,
+    /// The largest window that it ever advertised, bytes.
+    pub max_window: u32,
+    /// Most bytes in flight.
+    pub max_in_flight: u64,
+    /// When it last sent data.
+    pub last_data_at: OptionalTime,
+    /// Whether it has sent a FIN.
+    pub(crate) finished: bool,
+    /// Whether its last data left no room for another segment in its peer's window, as this end
+    /// knew that window.
+    pub(crate) window_full: bool,
+    /// Whether that window was much smaller then than it can be: the reader is behind.
+    pub(crate) reader_behind: bool,
+    pub(crate) settled_window: SettledWindow,
+    /// Whether its last retransmission had already been acknowledged.
+    pub(crate) is_spurious: bool,
+    /// Whether its last data was less than a segment.
+    pub(crate) is_small: bool,
+    /// When the last of its data was acknowledged, if nothing is in flight.
+    pub(crate) drained_at: OptionalTime,
+    pub(crate) policer: PolicerDetector,
+    pub(crate) path_mtu: PathMtu,
+    pub(super) timestamp_echo: TimestampEcho,
+    /// Right edge of the window that the peer advertises; unknown at first.
+    pub(super) right_edge: Sequence,
+    /// The latest of those edges, where the peer is far from this end.
+    pub(super) right_edges: Option<Box<RightEdges>>,
+    /// Sequence number of the first packet.
+    pub(super) first: Sequence,
+    /// End of what was sent.
+    pub(super) next: Sequence,
+    /// End of what was acknowledged.
+    pub(super) acknowledged: Sequence,
+    /// Duplicate acknowledgements of that number.
+    pub(super) duplicate_acks: u32,
+    /// The window field of its last packet, not scaled.
+    pub(super) last_window_field: u16,
+    /// Boxed: most directions have neither gaps nor losses.
+    pub(super) gaps: Option<Box<SequenceGaps>>,
+    pub(super) loss_recovery: Option<Box<LossRecovery>>,
+}
+
+impl Direction {
+    /// Bytes sent and not acknowledged, as seen at the place of capture.
+    #[inline]
+    pub fn in_flight(&self) -> u64 {
+        self.next.since(self.acknowledged)
+    }
+
+    /// The segment that was retransmitted most often after timeouts.
+    pub fn max_timeouts(&self) -> SegmentTimeouts {
+        self.loss_recovery.as_ref().map_or_else(Default::default, |recovery| recovery.max_timeouts)
+    }
+
+    /// Segments whose checksum was verified: those after the first loss, if captured whole.
+    pub fn checksums(&self) -> ChecksumCounts {
+        self.loss_recovery.as_ref().map_or_else(Default::default, |recovery| recovery.checksums)
+    }
+
+    /// Verifies the checksum of a segment, if something was lost before: damage is one reason.
+    #[inline]
+    pub(crate) fn verify_checksum(&mut self, ip: &Ip<'_>, tcp: &Tcp<'_>) {
+        let mss = self.mss();
+        if let Some(recovery) = &mut self.loss_recovery
+            // A segment that an offload put together has another checksum, or none.
+            && tcp.length <= mss
+        {
+            recovery.verify_checksum(ip);
+        }
+    }
+
+    /// Whether everything that it sent before this number was acknowledged.
+    #[inline]
+    pub(crate) fn is_acknowledged(&self, end: Sequence) -> bool {
+        self.acknowledged >= end
+    }
+
+    /// End of what it has sent; `None` before its first packet.
+    pub fn next_sequence(&self) -> Option<Sequence> {
+        self.first.known().map(|_| self.next)
+    }
+
+    /// Sequence number of its first captured packet, as in the header.
+    pub fn first_sequence(&self) -> Option<u32> {
+        self.first.known().map(Sequence::header)
+    }
+
+    /// Keeps the peer's right edges for this time: that end is so far away.
+    pub(crate) fn keep_right_edges(&mut self, time: Nanos) {
+        self.right_edges.get_or_insert_default().keep_for(time);
+    }
+
+    /// Notes the options of a SYN.
+    pub(super) fn read_options(&mut self, tcp: &Tcp<'_>) {
+        self.options_truncated = tcp.has_options_cut();
+        for option in tcp.options() {
+            match option {
+                TcpOption::SegmentSize(size) => self.mss_option = Some(size),
+                TcpOption::WindowScale(scale) => self.window_scale = Some(scale),
+                TcpOption::SackPermitted => self.sack_permitted = true,
+                TcpOption::TimeStamps(..) => self.timestamps = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Sets the largest segment of both directions by the SYNs captured so far.
+    pub(super) fn negotiate_mss(&mut self, peer: &mut Direction) {
+        let reserved = if self.timestamps && peer.timestamps { TIMESTAMP_BYTES } else { 0 };
+        let offered = [self.mss_option, peer.mss_option].into_iter().flatten().min();
+        let mss = offered.map_or(0, |mss| mss.saturating_sub(reserved));
+        (self.negotiated_mss, peer.negotiated_mss) = (mss, mss);
+    }
+
+    /// The largest segment that this end may send, bytes of data.
+    #[inline]
+    pub(crate) fn mss(&self) -> u32 {
+        match self.negotiated_mss {
+            0 => self.max_segment.clamp(MIN_ASSUMED_MSS, MAX_ASSUMED_MSS),
+            mss => mss.into(),
+        }
+    }
+
+    /// Whether it is known how this end scales its windows.
+    #[inline]
+    pub(crate) fn is_scale_known(&self) -> bool {
+        self.window_scale.is_some() || (self.mss_option.is_some() && !self.options_truncated)
+    }
+
+    /// The window that a packet of this end advertises: that of a SYN is not scaled (RFC 7323, 2.2),
+    /// nor any if one of the two SYNs does not offer it.
+    #[inline]
+    pub(crate) fn advertised_window(&self, tcp: &Tcp<'_>, peer: &Direction) -> u32 {
+        let refused =
+            peer.mss_option.is_some() && peer.window_scale.is_none() && !peer.options_truncated;
+        let scale = self.window_scale.filter(|_| !refused && !tcp.flags.has(Flags::SYN));
+        // No scale is more than 14: this fits.
+        u32::from(tcp.window) << scale.unwrap_or(0)
+    }
+}

@@ -1,0 +1,297 @@
+//! The look-ups of a capture.
+//!
+//! A look-up is everything that one client asks for one name until it has an answer: queries of
+//! several types at once (A and AAAA), and to several servers one after the other. The time from an
+//! unanswered query to the one that repeats it is lost on the server that did not answer. Queries
+//! between name servers do not count: many of them are never answered, and nobody waits.
+
+use std::cmp::Reverse;
+use std::net::{IpAddr, SocketAddr};
+
+use hashbrown::HashMap;
+use model::Resolver;
+use wire::packet::{Ip, Tcp, Udp};
+use wire::payload::dns::{self, Message};
+
+use super::name_server::NameServer;
+use crate::time::Nanos;
+
+/// Port of name servers.
+pub(crate) const DNS_PORT: u16 = 53;
+/// Most look-ups that are open at once.
+pub(super) const MAX_OPEN_LOOKUPS: usize = 16_384;
+/// Most queries of one look-up that are kept.
+const MAX_QUERIES: usize = 8;
+/// Most servers that are counted apart.
+const MAX_SERVERS: usize = 1024;
+/// Most servers that are reported.
+const MAX_SERVERS_REPORTED: usize = 16;
+/// After this time nobody waits any more.
+const MAX_LOOKUP_TIME: Nanos = 60_000_000_000;
+/// A query that comes earlier after the last one does not repeat it: several servers are asked at
+/// once, or the packet was captured twice.
+const MIN_REPEAT_TIME: Nanos = 100_000_000;
+/// An answer that takes this long is slow: resolvers give up after 5 s, users before.
+const MIN_SLOW_TIME: Nanos = 1_000_000_000;
+/// A resolver that has not repeated a query by then has its answer, or has given up (`RES_TIMEOUT`
+/// is 5 s): an answer that was not captured is not counted.
+const MAX_REPEAT_TIME: Nanos = 6_000_000_000;
+/// Answers of a server that failed or refused (RFC 1035, 4.1.1).
+const SERVFAIL: u8 = 2;
+const REFUSED: u8 = 5;
+
+/// The look-ups of a capture.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct DnsLookups {
+    servers: HashMap<SocketAddr, NameServer>,
+    /// By client and name.
+    pub(super) open: HashMap<(IpAddr, Vec<u8>), Lookup>,
+}
+
+/// A name that a client looks up.
+#[derive(Debug, Clone)]
+pub(super) struct Lookup {
+    queries: Vec<Query>,
+    /// Time lost before this moment has been added up.
+    lost_until: Nanos,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Query {
+    server: SocketAddr,
+    id: u16,
+    kind: u16,
+    at: Nanos,
+    /// Whether it was answered or repeated.
+    is_over: bool,
+}
+
+impl Query {
+    fn is_of(&self, server: SocketAddr, message: &Message<'_>) -> bool {
+        (self.server, self.id, self.kind) == (server, message.id, message.kind)
+    }
+}
+
+fn is_failure(message: &Message<'_>) -> bool {
+    matches!(message.code, SERVFAIL | REFUSED)
+}
+
+impl DnsLookups {
+    /// Takes a datagram, if it is one of DNS.
+    pub(crate) fn take_datagram(&mut self, ip: &Ip<'_>, at: Nanos) {
+        let Ok(udp) = Udp::of(ip) else { return };
+        if udp.source != DNS_PORT && udp.destination != DNS_PORT {
+            return;
+        }
+        if let Some(message) = dns::message(udp.payload) {
+            self.take(ip, udp.source, udp.destination, &message, at);
+        }
+    }
+
+    /// Takes new data of a stream of DNS. Of a message in several segments, the first one has what
+    /// matters.
+    #[cold]
+    pub(crate) fn take_segment(&mut self, ip: &Ip<'_>, tcp: &Tcp<'_>, at: Nanos) {
+        let mut rest = tcp.payload;
+        while let Some((message, next)) = dns::framed(rest) {
+            self.take(ip, tcp.source, tcp.destination, &message, at);
+            rest = next;
+        }
+    }
+
+    fn take(
+        &mut self,
+        ip: &Ip<'_>,
+        source: u16,
+        destination: u16,
+        message: &Message<'_>,
+        at: Nanos,
+    ) {
+        if !message.recursion_desired {
+            return;
+        }
+        match message.answers {
+            false if destination == DNS_PORT => {
+                self.query(ip.source, (ip.destination, DNS_PORT).into(), message, at);
+            }
+            true if source == DNS_PORT => {
+                self.answer(ip.destination, (ip.source, DNS_PORT).into(), message, at);
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds a server if there is room. Returns whether it is there.
+    fn ensure_server(&mut self, server: SocketAddr) -> bool {
+        if !self.servers.contains_key(&server) {
+            if self.servers.len() >= MAX_SERVERS {
+                return false;
+            }
+            self.servers.insert(server, NameServer::default());
+        }
+        true
+    }
+
+    pub(super) fn query(
+        &mut self,
+        client: IpAddr,
+        server: SocketAddr,
+        message: &Message<'_>,
+        at: Nanos,
+    ) {
+        if !self.ensure_server(server) {
+            return;
+        }
+        let key = key(client, message);
+        if self.open.len() >= MAX_OPEN_LOOKUPS && !self.open.contains_key(&key) {
+            self.forget_old(at);
+            if self.open.len() >= MAX_OPEN_LOOKUPS {
+                return;
+            }
+        }
+        let lookup = self
+            .open
+            .entry(key)
+            .or_insert_with(|| Lookup { queries: Vec::new(), lost_until: Nanos::MIN });
+        let is_duplicate = |query: &Query| {
+            query.is_of(server, message) && at.saturating_sub(query.at) < MIN_REPEAT_TIME
+        };
+        if lookup.queries.iter().any(is_duplicate) {
+            return;
+        }
+        if let Some(server) = self.servers.get_mut(&server) {
+            server.queries += 1;
+        }
+        lookup.repeat(&mut self.servers, message, client, at);
+        if lookup.queries.len() >= MAX_QUERIES {
+            lookup.queries.remove(0);
+        }
+        let (id, kind) = (message.id, message.kind);
+        lookup.queries.push(Query { server, id, kind, at, is_over: false });
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        client: IpAddr,
+        server: SocketAddr,
+        message: &Message<'_>,
+        at: Nanos,
+    ) {
+        if !self.ensure_server(server) {
+            return;
+        }
+        let key = key(client, message);
+        let Some(lookup) = self.open.get_mut(&key) else { return };
+        let mut queries = lookup.queries.iter_mut().rev();
+        let Some(query) = queries.find(|query| query.is_of(server, message)) else { return };
+        // A query that was repeated meanwhile has been counted.
+        let counts = !std::mem::replace(&mut query.is_over, true);
+        let asked_at = query.at;
+        if counts && let Some(server) = self.servers.get_mut(&server) {
+            let time = at.saturating_sub(asked_at);
+            server.answers += 1;
+            server.failures += u64::from(is_failure(message));
+            server.answer_times.add(time);
+            if time >= MIN_SLOW_TIME {
+                server.slow += 1;
+                server.add_wait(lookup.lose(asked_at, at), time, message, client);
+            }
+        }
+        // After a failure the client asks the next server: that query repeats none.
+        if lookup.queries.iter().all(|query| query.is_over) && !is_failure(message) {
+            self.open.remove(&key);
+        }
+    }
+
+    /// Forgets look-ups of long ago.
+    fn forget_old(&mut self, now: Nanos) {
+        self.open.retain(|_, lookup| {
+            let last = lookup.queries.last().map_or(Nanos::MIN, |query| query.at);
+            now.saturating_sub(last) < MAX_LOOKUP_TIME
+        });
+    }
+
+    /// The servers for which clients waited longest; the capture ended at this time.
+    pub(crate) fn resolvers(&self, end: Nanos) -> Vec<Resolver> {
+        let mut servers = self.servers.clone();
+        let mut open: Vec<_> = self.open.iter().collect();
+        open.sort_by(|a, b| a.0.cmp(b.0));
+        for ((client, name), lookup) in open {
+            lookup.clone().end(&mut servers, name, *client, end);
+        }
+        let mut resolvers: Vec<Resolver> =
+            servers.iter().map(|(address, server)| server.resolver(*address)).collect();
+        resolvers.sort_by_key(|one| (Reverse((one.lost_us, one.queries)), one.server));
+        resolvers.truncate(MAX_SERVERS_REPORTED);
+        resolvers
+    }
+}
+
+impl Lookup {
+    /// The client loses the time from one moment to a later one. Returns how much of it was not
+    /// lost already.
+    fn lose(&mut self, from: Nanos, to: Nanos) -> Nanos {
+        let lost = to.saturating_sub(from.max(self.lost_until)).max(0);
+        self.lost_until = self.lost_until.max(to);
+        lost
+    }
+
+    /// The client asks again: the servers it asked before did not answer.
+    fn repeat(
+        &mut self,
+        servers: &mut HashMap<SocketAddr, NameServer>,
+        message: &Message<'_>,
+        client: IpAddr,
+        at: Nanos,
+    ) {
+        let mut queries = std::mem::take(&mut self.queries);
+        for query in &mut queries {
+            let waited = at.saturating_sub(query.at);
+            if query.is_over || query.kind != message.kind || waited < MIN_REPEAT_TIME {
+                continue;
+            }
+            query.is_over = true;
+            let lost = self.lose(query.at, at);
+            if let Some(server) = servers.get_mut(&query.server) {
+                server.unanswered += 1;
+                server.add_wait(lost, waited, message, client);
+            }
+        }
+        self.queries = queries;
+    }
+
+    /// The capture ends: a client that has waited for longer than an answer may take has waited in
+    /// vain.
+    fn end(
+        mut self,
+        servers: &mut HashMap<SocketAddr, NameServer>,
+        name: &[u8],
+        client: IpAddr,
+        at: Nanos,
+    ) {
+        for query in std::mem::take(&mut self.queries) {
+            let waited = at.saturating_sub(query.at);
+            if query.is_over || !(MIN_SLOW_TIME..MAX_REPEAT_TIME).contains(&waited) {
+                continue;
+            }
+            let lost = self.lose(query.at, at);
+            let message = Message {
+                id: query.id,
+                answers: false,
+                recursion_desired: true,
+                code: 0,
+                name,
+                kind: query.kind,
+            };
+            if let Some(server) = servers.get_mut(&query.server) {
+                server.unanswered += 1;
+                server.add_wait(lost, waited, &message, client);
+            }
+        }
+    }
+}
+
+/// Names are compared without regard to case (RFC 4343).
+fn key(client: IpAddr, message: &Message<'_>) -> (IpAddr, Vec<u8>) {
+    (client, message.name.to_ascii_lowercase())
+}

@@ -1,0 +1,176 @@
+//! Tests of queries and answers.
+
+use std::net::SocketAddr;
+
+use model::Resolver;
+use wire::packet::Tcp;
+use wire::payload::dns::Message;
+
+use super::lookups::MAX_OPEN_LOOKUPS;
+use super::{DNS_PORT, DnsLookups};
+use crate::time::Nanos;
+
+const MS: Nanos = 1_000_000;
+const CLIENT: &str = "198.18.0.1";
+const FIRST: &str = "198.18.0.53";
+const SECOND: &str = "198.18.0.54";
+
+fn name(text: &str) -> Vec<u8> {
+    let labels = text.split('.').map(|label| [&[label.len() as u8], label.as_bytes()].concat());
+    [labels.collect::<Vec<_>>().concat(), vec![0]].concat()
+}
+
+/// A capture of one client's look-ups.
+#[derive(Default)]
+struct TestCapture(DnsLookups);
+
+impl TestCapture {
+    /// A message: a query, or an answer with its code; its id, type and name.
+    fn message(
+        &mut self,
+        server: &str,
+        answers: Option<u8>,
+        (id, kind, text): (u16, u16, &str),
+        at_ms: Nanos,
+    ) {
+        let name = name(text);
+        let message = Message {
+            id,
+            answers: answers.is_some(),
+            recursion_desired: true,
+            code: answers.unwrap_or(0),
+            name: &name,
+            kind,
+        };
+        let client = CLIENT.parse().expect("an address");
+        let server = SocketAddr::new(server.parse().expect("an address"), DNS_PORT);
+        match answers {
+            None => self.0.query(client, server, &message, at_ms * MS),
+            Some(_) => self.0.answer(client, server, &message, at_ms * MS),
+        }
+    }
+
+    fn resolver(&self, server: &str, end_ms: Nanos) -> Resolver {
+        let resolvers = self.0.resolvers(end_ms * MS);
+        let found = resolvers.into_iter().find(|one| one.server.ip().to_string() == server);
+        found.unwrap_or_else(|| panic!("{server} is not reported"))
+    }
+}
+
+#[test]
+fn a_silent_server_costs_the_time_until_the_next_is_asked() {
+    let mut capture = TestCapture::default();
+    for (id, kind) in [(1, 1), (2, 28)] {
+        capture.message(FIRST, None, (id, kind, "www.example.org"), 0);
+    }
+    for (id, kind) in [(1, 1), (2, 28)] {
+        capture.message(SECOND, None, (id, kind, "WWW.example.org"), 5000);
+        capture.message(SECOND, Some(0), (id, kind, "www.example.org"), 5003);
+    }
+    let silent = capture.resolver(FIRST, 6000);
+    assert_eq!((silent.queries, silent.answers, silent.unanswered), (2, 0, 2));
+    assert_eq!(silent.lost_us, 5_000_000, "A and AAAA were waited for at once");
+    let worst = silent.worst.expect("a look-up");
+    assert_eq!((&*worst.name, worst.waited_us), ("www.example.org", 5_000_000));
+    let good = capture.resolver(SECOND, 6000);
+    assert_eq!((good.queries, good.answers, good.unanswered, good.lost_us), (2, 2, 0, 0));
+    assert!(good.answer_p50_us.is_some_and(|us| (2_500..3_500).contains(&us)), "{good:?}");
+    assert!(capture.0.open.is_empty());
+}
+
+#[test]
+fn a_client_that_still_waits_at_the_end_has_waited_in_vain() {
+    let mut capture = TestCapture::default();
+    capture.message(FIRST, None, (1, 1, "a.example"), 0);
+    assert_eq!(capture.resolver(FIRST, 900).unanswered, 0, "an answer may take so long");
+    let first = capture.resolver(FIRST, 3000);
+    assert_eq!((first.unanswered, first.lost_us), (1, 3_000_000));
+    // It was not repeated: its answer was not captured.
+    assert_eq!(capture.resolver(FIRST, 500_000).unanswered, 0);
+}
+
+#[test]
+fn slow_answers_and_late_ones() {
+    let mut capture = TestCapture::default();
+    capture.message(FIRST, None, (1, 1, "a.example"), 0);
+    capture.message(FIRST, Some(0), (1, 1, "a.example"), 1500);
+    let first = capture.resolver(FIRST, 5000);
+    assert_eq!((first.slow, first.unanswered, first.lost_us), (1, 0, 1_500_000));
+    // The answer comes after the query was repeated: the time counts once.
+    capture.message(FIRST, None, (2, 1, "b.example"), 10_000);
+    capture.message(SECOND, None, (2, 1, "b.example"), 12_000);
+    capture.message(FIRST, Some(0), (2, 1, "b.example"), 12_500);
+    capture.message(SECOND, Some(0), (2, 1, "b.example"), 12_501);
+    let first = capture.resolver(FIRST, 20_000);
+    assert_eq!((first.slow, first.unanswered, first.lost_us), (1, 1, 3_500_000));
+    assert_eq!(capture.resolver(SECOND, 20_000).lost_us, 0);
+}
+
+#[test]
+fn several_servers_at_once_duplicates_and_failures_repeat_no_query() {
+    let mut capture = TestCapture::default();
+    for server in [FIRST, SECOND, FIRST] {
+        capture.message(server, None, (7, 1, "a.example"), 0);
+    }
+    capture.message(SECOND, Some(0), (7, 1, "a.example"), 20);
+    capture.message(FIRST, Some(0), (7, 1, "a.example"), 25);
+    let first = capture.resolver(FIRST, 5000);
+    assert_eq!((first.queries, first.answers, first.unanswered), (1, 1, 0));
+    assert!(capture.0.open.is_empty());
+    capture.message(FIRST, None, (8, 1, "b.example"), 6000);
+    capture.message(FIRST, Some(2), (8, 1, "b.example"), 6001);
+    capture.message(SECOND, None, (8, 1, "b.example"), 6200);
+    capture.message(SECOND, Some(0), (8, 1, "b.example"), 6201);
+    let first = capture.resolver(FIRST, 9000);
+    assert_eq!((first.failures, first.unanswered, first.lost_us), (1, 0, 0));
+}
+
+#[test]
+fn memory_is_bounded() {
+    let mut capture = TestCapture::default();
+    for number in 0..MAX_OPEN_LOOKUPS + 500 {
+        capture.message(FIRST, None, (1, 1, &format!("n{number}.example")), 0);
+    }
+    for _ in 0..100 {
+        capture.message(FIRST, None, (1, 1, "n1.example"), 200_000);
+    }
+    assert!(capture.0.open.len() <= MAX_OPEN_LOOKUPS);
+    // A minute later there is room again.
+    capture.message(FIRST, None, (1, 1, "new.example"), 400_000);
+    capture.message(FIRST, Some(0), (1, 1, "new.example"), 400_001);
+    assert_eq!(capture.resolver(FIRST, 400_002).answers, 1);
+}
+
+#[test]
+fn names_are_looked_up_over_tcp_too() {
+    let dns = |answers: bool, id: u16| {
+        let mut message = vec![(id >> 8) as u8, id as u8, if answers { 0x81 } else { 1 }, 0];
+        message.extend([0, 1, 0, 0, 0, 0, 0, 0]);
+        message.extend(name("www.example.org"));
+        message.extend([0, 1, 0, 1]);
+        [(message.len() as u16).to_be_bytes().to_vec(), message].concat()
+    };
+    let segment = |lookups: &mut DnsLookups, answers: bool, payload: &[u8], at_ms: Nanos| {
+        let ends = if answers { [53, 1] } else { [1, 53] };
+        let mut bytes = vec![0x45, 0];
+        bytes.extend((40 + payload.len() as u16).to_be_bytes());
+        bytes.extend([0, 1, 0x40, 0, 64, 6, 0, 0]);
+        ends.iter().for_each(|host| bytes.extend([198, 18, 0, *host]));
+        let ports: [u16; 2] = if answers { [DNS_PORT, 4000] } else { [4000, DNS_PORT] };
+        ports.iter().for_each(|port| bytes.extend(port.to_be_bytes()));
+        bytes.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
+        bytes.extend(payload);
+        let link = wire::capture::LinkType::RAW;
+        let decoded = wire::packet::decode(link, &bytes, bytes.len() as u32).expect("IP");
+        let tcp = Tcp::of(&decoded.ip).expect("TCP");
+        lookups.take_segment(&decoded.ip, &tcp, at_ms * MS);
+    };
+    let mut capture = TestCapture::default();
+    // Two at once, and answers one by one; the second is truncated.
+    segment(&mut capture.0, false, &[dns(false, 1), dns(false, 2)].concat(), 0);
+    segment(&mut capture.0, true, &dns(true, 1), 2000);
+    segment(&mut capture.0, true, &dns(true, 2)[..35], 2001);
+    segment(&mut capture.0, true, b"\x00\x05nothing of DNS", 2002);
+    let first = capture.resolver(FIRST, 3000);
+    assert_eq!((first.queries, first.answers, first.slow), (2, 2, 2));
+}

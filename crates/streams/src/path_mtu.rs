@@ -1,0 +1,133 @@
+//! Packets too large for the path: whether full-size segments arrive, and which segments were
+//! retransmitted in smaller pieces, as a sender does that learns of a smaller path MTU (RFC 1191,
+//! RFC 8201) or searches for it (RFC 4821, `tcp_mtu_probing`).
+
+use crate::sequence::Sequence;
+
+/// Path MTU discovery of one direction, as far as its segments show it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PathMtu {
+    full_size: FullSize,
+    /// The last run of segments that were larger than the one before them.
+    run: Run,
+    /// Bytes of the last new segment.
+    last_length: u32,
+    resegmented: u32,
+}
+
+/// What became of the first full-size segment.
+#[derive(Debug, Clone, Copy, Default)]
+enum FullSize {
+    /// None was sent, or the one that was sent has been retransmitted in smaller pieces.
+    #[default]
+    NotSent,
+    /// One is in flight that ends here.
+    InFlight { end: Sequence },
+    /// One was acknowledged: full-size segments arrive.
+    Arrived,
+}
+
+/// Segments of equal length that follow each other.
+#[derive(Debug, Clone, Copy, Default)]
+struct Run {
+    from: Sequence,
+    to: Sequence,
+    /// Bytes of each segment.
+    length: u32,
+}
+
+impl Run {
+    fn contains_end(&self, end: Sequence) -> bool {
+        end > self.from && end <= self.to
+    }
+}
+
+impl PathMtu {
+    /// New data passes; no packet may have more than `mss` bytes of it.
+    #[inline]
+    pub(crate) fn sent(&mut self, from: Sequence, to: Sequence, length: u32, mss: u32) {
+        if length == self.run.length && from == self.run.to {
+            self.run.to = to;
+        } else if length > self.last_length && length <= mss {
+            self.run = Run { from, to, length };
+        }
+        self.last_length = length;
+        if let FullSize::NotSent = self.full_size
+            && length >= mss / 10 * 9
+        {
+            self.full_size = FullSize::InFlight { end: from.plus(mss.min(length)) };
+        }
+    }
+
+    /// Everything before `to` was acknowledged.
+    #[inline]
+    pub(crate) fn acknowledged(&mut self, to: Sequence) {
+        if let FullSize::InFlight { end } = self.full_size
+            && end <= to
+        {
+            self.full_size = FullSize::Arrived;
+        }
+    }
+
+    /// Data is retransmitted: in smaller pieces, if its segment was too large for the path.
+    pub(crate) fn retransmitted(&mut self, from: Sequence, to: Sequence) {
+        let run = self.run;
+        let smaller = to.since(from) < u64::from(run.length);
+        if !smaller || from < run.from || to > run.to {
+            return;
+        }
+        self.resegmented = self.resegmented.saturating_add(1);
+        if let FullSize::InFlight { end } = self.full_size
+            && run.contains_end(end)
+        {
+            self.full_size = FullSize::NotSent;
+        }
+    }
+
+    /// Pieces in which larger segments were retransmitted.
+    pub fn resegmented(&self) -> u32 {
+        self.resegmented
+    }
+
+    /// Whether a full-size segment was ever acknowledged; `None`: none was sent.
+    pub fn full_size_arrived(&self) -> Option<bool> {
+        match self.full_size {
+            FullSize::NotSent => None,
+            FullSize::InFlight { .. } => Some(false),
+            FullSize::Arrived => Some(true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: fn(u64) -> Sequence = Sequence;
+
+    #[test]
+    fn a_segment_retransmitted_in_pieces_was_too_large() {
+        let mut path_mtu = PathMtu::default();
+        path_mtu.sent(AT(1), AT(201), 200, 1448);
+        path_mtu.acknowledged(AT(201));
+        assert_eq!(path_mtu.full_size_arrived(), None);
+        path_mtu.sent(AT(201), AT(1649), 1448, 1448);
+        path_mtu.sent(AT(1649), AT(3097), 1448, 1448);
+        path_mtu.retransmitted(AT(201), AT(1649));
+        assert_eq!((path_mtu.resegmented(), path_mtu.full_size_arrived()), (0, Some(false)));
+        path_mtu.retransmitted(AT(201), AT(1225));
+        path_mtu.retransmitted(AT(1225), AT(2249));
+        path_mtu.acknowledged(AT(2249));
+        assert_eq!((path_mtu.resegmented(), path_mtu.full_size_arrived()), (2, None));
+    }
+
+    #[test]
+    fn segments_put_together_by_an_offload_arrive_too() {
+        let mut path_mtu = PathMtu::default();
+        path_mtu.sent(AT(1), AT(14_481), 14_480, 1448);
+        path_mtu.acknowledged(AT(1_449));
+        assert_eq!(path_mtu.full_size_arrived(), Some(true));
+        path_mtu.retransmitted(AT(1_449), AT(2_897));
+        assert_eq!(path_mtu.resegmented(), 0, "put together for the capture alone");
+    }
+}

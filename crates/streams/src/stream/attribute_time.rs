@@ -1,0 +1,136 @@
+//! Where the time of a stream went: each piece of data ends an interval, which goes to the category
+//! that explains it.
+
+use model::{Side, TimeCategory};
+
+use super::state::Stream;
+use super::transfer::MIN_PAUSE;
+use crate::segment::SegmentKind;
+use crate::stall::{Stall, StallReason};
+use crate::time::Nanos;
+
+/// A time above a round trip, and half a round trip, from which on it is no jitter of the path.
+const MIN_LATENESS: Nanos = 1_000_000;
+
+impl Stream {
+    /// Data passes: attributes the time since the last data.
+    #[inline]
+    pub(super) fn attribute_time(
+        &mut self,
+        side: Side,
+        kind: SegmentKind,
+        stall: Option<&Stall>,
+        at: Nanos,
+    ) {
+        let last_sender = self.last_sender.replace(side);
+        let spurious_at = self.spurious_at.take();
+        let own = &self.ends.get(side).sent;
+        if kind.is_retransmission() {
+            let is_fast = kind == SegmentKind::FastRetransmission;
+            if !is_fast && own.is_spurious && own.in_flight() == 0 {
+                // Nobody waits for it yet.
+                self.spurious_at = at.into();
+            } else {
+                self.attribute_until(at, side, TimeCategory::Loss);
+                self.leave_slow_start(side);
+            }
+        } else if kind == SegmentKind::WindowProbe {
+            self.attribute_until(at, side, TimeCategory::ReceiverStalled);
+        } else if let Some(Stall { reason: StallReason::DelayedAck, duration, .. }) = stall {
+            let rest = self.attribution.pending(at).saturating_sub(*duration);
+            self.attribute_split(at, side, (rest, TimeCategory::Network), TimeCategory::DelayedAck);
+        } else if last_sender == Some(side) {
+            if let Some(spurious_at) = spurious_at {
+                self.attribute_until(spurious_at, side, TimeCategory::Loss);
+            }
+            self.attribute_continued(side, at);
+        } else {
+            // The path to this end and back; the rest it took itself.
+            let loop_time = self.ends.get(side).loop_time().unwrap_or(0);
+            let own_time = self.own_time_category(side, last_sender);
+            self.attribute_split(at, side, (loop_time, TimeCategory::Network), own_time);
+        }
+    }
+
+    /// The category of the time that an end takes before it begins to send.
+    fn own_time_category(&self, side: Side, last_sender: Option<Side>) -> TimeCategory {
+        let is_response = match self.exchanges.requester() {
+            _ if last_sender.is_none() => side == Side::Server,
+            Some(requester) => requester != side,
+            None => false,
+        };
+        if is_response { TimeCategory::ServerThink } else { TimeCategory::ClientIdle }
+    }
+
+    /// The same end sends on, perhaps because an acknowledgement has come.
+    #[inline]
+    fn attribute_continued(&mut self, side: Side, at: Nanos) {
+        let end = self.ends.get(side);
+        let own = &end.sent;
+        let round_trip = own.round_trip.smoothed().unwrap_or(0);
+        match own.drained_at.get() {
+            Some(drained_at) => {
+                let may_send_at = drained_at.saturating_add(end.loop_time().unwrap_or(0));
+                if at.saturating_sub(may_send_at) > MIN_PAUSE.max(round_trip / 4) {
+                    // Nothing was in flight, nothing was missing: it had nothing to send.
+                    let pause = if self.exchanges.requester() == Some(side) {
+                        TimeCategory::ClientIdle
+                    } else {
+                        TimeCategory::Application
+                    };
+                    self.attribute_sending(side, may_send_at);
+                    self.attribute_until(at, side, pause);
+                    return;
+                }
+            }
+            None => {
+                let max_time = MIN_PAUSE.max(round_trip.saturating_mul(2));
+                if !own.window_full && self.attribution.pending(at) > max_time {
+                    // Something was in flight, there was room in the window, and nothing came.
+                    let pause = if own.is_small {
+                        TimeCategory::Application
+                    } else {
+                        TimeCategory::Unexplained
+                    };
+                    self.attribute_split(at, side, (round_trip, TimeCategory::Network), pause);
+                    return;
+                }
+            }
+        }
+        self.attribute_sending(side, at);
+    }
+
+    /// An end waited for room in its peer's window, or for the path.
+    #[inline]
+    fn attribute_sending(&mut self, side: Side, at: Nanos) {
+        if !self.ends.get(side).sent.window_full {
+            self.attribute_until(at, side, TimeCategory::Network);
+            return;
+        }
+        let waited = self.attribution.pending(at);
+        self.attribute_until(at, side, TimeCategory::ReceiveWindow);
+        let path_round_trip = self.path_round_trip();
+        let (own, peer) = self.ends.own_and_peer(side);
+        let max_window = peer.sent.max_window;
+        let round_trip = &own.sent.round_trip;
+        // Linux acknowledges nothing as long as it cannot advertise more: then the reader is behind.
+        // So is it, or a queue, where round trips are long: a larger window would fill as well.
+        let is_reader_late = path_round_trip.is_some_and(|path| {
+            let lateness = MIN_LATENESS.max(path / 2);
+            let min_and_now = round_trip.min().zip(round_trip.smoothed());
+            waited > path.saturating_add(lateness)
+                || min_and_now.is_some_and(|(min, now)| now.saturating_sub(min) > lateness)
+        });
+        let total = own.times.get(TimeCategory::ReceiveWindow);
+        own.sent.settled_window.update(max_window, total);
+        if own.sent.reader_behind || is_reader_late {
+            own.sent.settled_window.exclude(waited);
+        }
+    }
+
+    /// Round trip of the whole path: from the place of capture to both ends and back.
+    #[inline]
+    pub(super) fn path_round_trip(&self) -> Option<Nanos> {
+        Some(self.ends.client.loop_time()?.saturating_add(self.ends.server.loop_time()?))
+    }
+}

@@ -1,0 +1,57 @@
+//! What follows from the end of a stream, or of the capture.
+
+use model::{Side, TimeCategory};
+
+use super::state::Stream;
+use crate::stall::Stall;
+
+impl Stream {
+    /// Attributes the rest of the time, and ends everything that goes on.
+    pub fn finish(&mut self) {
+        for stall in self.end_stalls().into_iter().flatten() {
+            self.add_stall(&stall, 0);
+        }
+        let category = self.last_category();
+        let side = if category == TimeCategory::ServerThink { Side::Server } else { Side::Client };
+        let last_sender = self.ends.get(self.last_sender.unwrap_or(Side::Client));
+        let round_trip = last_sender.sent.round_trip.smoothed().unwrap_or(0);
+        self.attribute_split(self.last, side, (round_trip, TimeCategory::Network), category);
+        self.count_categories_of_exchange();
+        if let Some(idle_periods) = &mut self.idle_periods {
+            idle_periods.finish();
+        }
+        let exchange = self.exchanges.current();
+        if let Some(exchange) = &exchange {
+            self.end_exchange_of_protocol(exchange);
+        }
+        let number = exchange.map_or(0, |exchange| exchange.number);
+        self.judge_policer(Side::Client, number);
+        self.judge_policer(Side::Server, number);
+        self.ends.iter_mut().flat_map(|end| &mut end.slow_start).for_each(|one| one.end());
+    }
+
+    /// Ends the stalls that go on, the client's first.
+    pub fn end_stalls(&mut self) -> [Option<Stall>; 2] {
+        let at = self.last;
+        let client = self.ends.client.stalls.end(at).map(|stall| stall.of(Side::Client));
+        let server = self.ends.server.stalls.end(at).map(|stall| stall.of(Side::Server));
+        [client, server]
+    }
+
+    /// The category of the time after the last data.
+    fn last_category(&self) -> TimeCategory {
+        let handshake = &self.handshake;
+        let waits_for_server = self.exchanges.current().is_some_and(|exchange| {
+            exchange.requester == Side::Client && !exchange.response_began.is_known()
+        });
+        if !handshake.completed.is_known() && handshake.syn.is_known() {
+            if handshake.refused { TimeCategory::Connect } else { TimeCategory::SynWait }
+        } else if self.ends.iter().any(|end| end.sent.in_flight() > 1) {
+            TimeCategory::Unexplained
+        } else if waits_for_server {
+            TimeCategory::ServerThink
+        } else {
+            TimeCategory::ClientIdle
+        }
+    }
+}

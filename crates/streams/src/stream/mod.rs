@@ -1,0 +1,22 @@
+//! One connection: its two ends, how it opened and ended, and where its time went.
+//!
+//! - `state`: what is known of a stream
+//! - `packet`: all that follows from one packet
+//! - `handshake`: SYNs, and which end is the client
+//! - `attribute_time`: the category of each interval
+//! - `transfer`: slow start, throughput, policers
+//! - `protocol`: the application protocol
+//! - `idle`: idle periods
+//! - `finish`: what follows from the end
+
+mod attribute_time;
+mod finish;
+mod handshake;
+mod idle;
+mod packet;
+mod protocol;
+mod state;
+mod transfer;
+
+pub(crate) use state::ServiceIndex;
+pub use state::{End, Handshake, SegmentEvent, Stream, StreamState};

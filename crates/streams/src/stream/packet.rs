@@ -1,0 +1,180 @@
+//! All that follows from one packet of a stream.
+
+use hashbrown::DefaultHashBuilder;
+use model::{Side, TimeCategory};
+use wire::packet::Ip;
+use wire::packet::tcp::{Flags, Tcp};
+
+use super::state::{SegmentEvent, Stream, StreamState};
+use crate::idle_period::MIN_IDLE;
+use crate::segment::SegmentKind;
+use crate::stall::{Stall, StallReason};
+use crate::throughput::BULK_BYTES;
+use crate::time::{Nanos, OptionalTime};
+
+/// Exchanges in which a category takes less than this, microseconds, are not counted for it.
+const MIN_CATEGORY_TIME_US: u32 = 1_000;
+/// Headers of IP without options, which are rare, bytes.
+const IPV4_HEADER: u32 = 20;
+const IPV6_HEADER: u32 = 40;
+
+impl Stream {
+    /// Takes a packet; `side` is its sender, as far as was known before. Returns its sender.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "each is in a register: this is the hot path")]
+    pub(crate) fn take(
+        &mut self,
+        build: &DefaultHashBuilder,
+        mut side: Side,
+        ip: &Ip<'_>,
+        tcp: &Tcp<'_>,
+        at: Nanos,
+        packet: u64,
+        event: &mut SegmentEvent,
+    ) -> Side {
+        (event.exchange, event.stall) = (None, None);
+        self.attribution.begin(at);
+        let before = self.last;
+        self.last = before.max(at);
+        let timestamps = tcp.time_stamps();
+        if self.duplicates.is_duplicate(build, ip, tcp, timestamps, at) {
+            let counts = &mut self.ends.get_mut(side).sent.counts;
+            counts.duplicate_packets = counts.duplicate_packets.saturating_add(1);
+            counts.duplicate_bytes = counts.duplicate_bytes.saturating_add(tcp.length.into());
+            event.kind = SegmentKind::DuplicatePacket;
+            return side;
+        }
+        if !self.handshake.completed.is_known() || tcp.flags.has(Flags::SYN) {
+            side = self.take_handshake(side, tcp, at);
+        }
+        if self.idle_periods.is_some() || at.saturating_sub(before) >= MIN_IDLE {
+            self.take_idle_period(side, tcp.flags, before, at);
+        }
+        let (own, peer) = self.ends.own_and_peer(side);
+        let (new_before, last_data_at) = (own.sent.counts.new_bytes, own.sent.last_data_at);
+        let kind = own.sent.take(tcp, timestamps, at, ip.ecn, &mut peer.sent);
+        let new = own.sent.counts.new_bytes.saturating_sub(new_before);
+        if peer.sent.in_flight() == 0 {
+            self.exchanges.acknowledged(side.other(), at);
+        }
+        let peer_stall = peer.stalls.peer_packet(&peer.sent, &own.sent, tcp, at);
+        let own_stall = own.stalls.own_packet(&own.sent, kind, tcp, at, own.loop_time());
+        event.kind = kind;
+        if peer_stall.is_some() || own_stall.is_some() {
+            let peer_stall = peer_stall.map(|stall| stall.of(side.other()));
+            event.stall = peer_stall.or(own_stall.map(|stall| stall.of(side)));
+            if let Some(stall) = &event.stall {
+                self.add_stall(stall, packet);
+            }
+        }
+        if tcp.length > 0 && !matches!(kind, SegmentKind::KeepAlive | SegmentKind::NoData) {
+            self.take_data(side, ip, tcp, at, packet, (new, last_data_at), event);
+        }
+        if tcp.flags.any(Flags::ENDS) {
+            self.take_end(side, tcp.flags);
+        }
+        side
+    }
+
+    /// Takes the data of a packet: `new` bytes of it are new, and its sender had sent data before
+    /// at `last_data_at`.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "each is in a register: this is the hot path")]
+    fn take_data(
+        &mut self,
+        side: Side,
+        ip: &Ip<'_>,
+        tcp: &Tcp<'_>,
+        at: Nanos,
+        packet: u64,
+        (new, last_data_at): (u64, OptionalTime),
+        event: &mut SegmentEvent,
+    ) {
+        let counts = &self.ends.get(side).sent.counts;
+        let (data_packets, new_bytes) = (counts.data_packets, counts.new_bytes);
+        if data_packets.is_power_of_two() {
+            self.measure_loop_times();
+        }
+        if new > 0 {
+            self.watch_slow_start(side, new, last_data_at, at, packet);
+            if new_bytes > BULK_BYTES {
+                self.watch_throughput(side, new, at);
+            }
+        }
+        self.attribute_time(side, event.kind, event.stall.as_ref(), at);
+        if new > 0 {
+            if !self.responds_to_uncaptured_request(side) {
+                self.exchanges.data(side, new, at, &mut event.exchange);
+            }
+            if let Some(exchange) = &event.exchange {
+                self.count_categories_of_exchange();
+                let responder = exchange.requester.other();
+                // With bytes in flight, more of the same response follows, whatever the requester
+                // sent meanwhile.
+                if self.ends.get(responder).sent.in_flight() == 0 {
+                    self.judge_policer(responder, exchange.number);
+                }
+                self.end_exchange_of_protocol(exchange);
+            }
+            // A segment that overlaps with captured data begins with old bytes.
+            if new == u64::from(tcp.length) {
+                self.take_protocol(side, tcp, at, new);
+            }
+        }
+        let (own, peer) = self.ends.own_and_peer(side);
+        let loop_time = own.loop_time().unwrap_or(0);
+        own.sent.note_window_use(tcp, &peer.sent, at, loop_time);
+        own.sent.verify_checksum(ip, tcp);
+        if let Some(next) = own.sent.next_sequence() {
+            let ip_header = if ip.source.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER };
+            let headers = ip.length.saturating_sub(tcp.length).saturating_add(ip_header);
+            let from = next.near(tcp.sequence);
+            own.sent.policer.sent(event.kind, from, tcp.length, headers, at);
+        }
+    }
+
+    /// Takes a FIN or a reset.
+    fn take_end(&mut self, side: Side, flags: Flags) {
+        if flags.has(Flags::RST) {
+            self.state = StreamState::Reset;
+            return;
+        }
+        self.ends.get_mut(side).sent.finished = true;
+        if self.state != StreamState::Reset {
+            let both = self.ends.iter().all(|end| end.sent.finished);
+            self.state = if both { StreamState::Closed } else { StreamState::HalfClosed };
+        }
+    }
+
+    /// Adds a stall that is over; `packet` ended it.
+    pub(super) fn add_stall(&mut self, stall: &Stall, packet: u64) {
+        let Stall { side, began, duration, .. } = *stall;
+        let totals = &mut self.ends.get_mut(side).incidents.get_or_insert_default().stalls;
+        match stall.reason {
+            StallReason::ClosedWindow => {
+                totals.closed_window.add(duration, packet);
+                self.attribute_until(began, side, TimeCategory::Network);
+                let ended = began.saturating_add(duration);
+                self.attribute_until(ended, side, TimeCategory::ReceiverStalled);
+            }
+            StallReason::DelayedAck => totals.delayed_ack.add(duration, packet),
+        }
+    }
+
+    /// An exchange ended: counts it for each category that took time of it.
+    pub(super) fn count_categories_of_exchange(&mut self) {
+        let times = self.attribution.end_exchange();
+        self.exchanges_with.combine(&times, |count, time_us| {
+            *count = count.saturating_add(u32::from(time_us >= MIN_CATEGORY_TIME_US));
+        });
+    }
+
+    /// Whether data of this end is the response to a request from before the capture: no handshake
+    /// was captured, and the end with the lower port sends first.
+    #[inline]
+    fn responds_to_uncaptured_request(&self, side: Side) -> bool {
+        !self.roles_known
+            && self.exchanges.requester().is_none()
+            && self.ends.get(side).address.port() < self.ends.get(side.other()).address.port()
+    }
+}

@@ -1,0 +1,46 @@
+//! The application protocol of a stream.
+
+use model::Side;
+use wire::packet::tcp::Tcp;
+
+use super::state::Stream;
+use crate::application_protocol::{ApplicationProtocol, Payload};
+use crate::exchange::Exchange;
+use crate::time::Nanos;
+
+impl Stream {
+    /// Takes a segment of which all `new` bytes are new, if its application protocol may be known.
+    #[inline(always)]
+    pub(super) fn take_protocol(&mut self, side: Side, tcp: &Tcp<'_>, at: Nanos, new: u64) {
+        let begins_request = self.exchanges.just_began(side, new);
+        let first = tcp.payload.first().copied().unwrap_or(0);
+        if self.is_in_tls_handshake || ApplicationProtocol::may_begin(first, begins_request) {
+            self.parse_protocol(side, tcp, at, begins_request);
+        }
+    }
+
+    fn parse_protocol(&mut self, sender: Side, tcp: &Tcp<'_>, at: Nanos, begins_request: bool) {
+        let exchange = self.exchanges.count().wrapping_sub(1) as u32;
+        let (bytes, length) = (tcp.payload, tcp.length);
+        let payload = Payload { sender, bytes, length, at, exchange, begins_request };
+        if let Some(protocol) = &mut self.protocol {
+            protocol.take(&payload);
+            self.is_in_tls_handshake = protocol.is_in_handshake();
+        } else {
+            let mut protocol = ApplicationProtocol::default();
+            if protocol.take(&payload) {
+                self.is_in_tls_handshake = protocol.is_in_handshake();
+                self.protocol = Some(Box::new(protocol));
+            }
+        }
+    }
+
+    /// An exchange ended.
+    #[inline]
+    pub(super) fn end_exchange_of_protocol(&mut self, exchange: &Exchange) {
+        if let Some(protocol) = &mut self.protocol {
+            let responder = self.ends.get(exchange.requester.other());
+            protocol.end_exchange(exchange, responder.loop_time().unwrap_or(0));
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What is known of a stream.
+
+use std::net::SocketAddr;
+
+use model::{Side, TimeCategory};
+
+use crate::application_protocol::ApplicationProtocol;
+use crate::direction::Direction;
+use crate::duplicates::DuplicateFilter;
+use crate::ends::Ends;
+use crate::exchange::{Exchange, Exchanges};
+use crate::idle_period::IdlePeriods;
+use crate::policing::PolicedResponse;
+use crate::segment::SegmentKind;
+use crate::slow_start::{SlowStartDetector, SlowStarts};
+use crate::stall::{Stall, StallDetector, StallTotals};
+use crate::throughput::{ShapedThroughput, Throughput};
+use crate::time::{Nanos, OptionalTime};
+use crate::time_breakdown::{CategoryTimes, PerCategory, TimeAttribution};
+
+/// How a stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum StreamState {
+    /// It has not, as far as the capture goes.
+    #[default]
+    Open,
+    /// One end has sent a FIN.
+    HalfClosed,
+    /// Both ends have.
+    Closed,
+    /// One end has reset it.
+    Reset,
+}
+
+/// One connection.
+///
+/// Its client is the end that sent the SYN. Until a SYN passes, the end that sent the first packet
+/// takes the client's place; where none ever passes, [`Stream::role`] says as which end each is
+/// reported.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    /// Number in the capture, from 0, in the order of first packets.
+    pub number: u64,
+    /// The two ends.
+    pub ends: Ends<End>,
+    /// Whether the client's address is the lower one: so the sender of a packet is known.
+    pub(super) client_is_lower: bool,
+    /// Whether the handshake showed which end is the client.
+    pub roles_known: bool,
+    /// Time of the first packet.
+    pub first: Nanos,
+    /// Time of the last packet.
+    pub last: Nanos,
+    /// How it opened.
+    pub handshake: Handshake,
+    /// How it ended.
+    pub state: StreamState,
+    /// Exchanges in which each category took time.
+    pub exchanges_with: PerCategory<u32>,
+    pub(super) attribution: TimeAttribution,
+    pub(super) protocol: Option<Box<ApplicationProtocol>>,
+    /// Whether a TLS handshake goes on.
+    pub(super) is_in_tls_handshake: bool,
+    pub(super) idle_periods: Option<Box<IdlePeriods>>,
+    pub(super) exchanges: Exchanges,
+    pub(super) duplicates: DuplicateFilter,
+    /// The end that sent the last data.
+    pub(super) last_sender: Option<Side>,
+    /// When data was last retransmitted in vain: its sender waited for it only if it goes on.
+    pub(super) spurious_at: OptionalTime,
+    /// Where the collector adds it up; unknown at first.
+    pub(crate) service: Option<ServiceIndex>,
+    /// Whether it was handed over and forgotten.
+    pub(crate) is_evicted: bool,
+}
+
+/// One end of a stream.
+#[derive(Debug, Clone)]
+pub struct End {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// What it sent.
+    pub sent: Direction,
+    /// Time that it spent, or that was waited for it, by category.
+    pub times: CategoryTimes,
+    pub(super) stalls: StallDetector,
+    /// Shortest time from the place of capture to this end and back.
+    pub(super) loop_time: OptionalTime,
+    /// On long paths.
+    pub(super) slow_start: Option<Box<SlowStartDetector>>,
+    /// Of bulk transfers.
+    pub(super) throughput: Option<Box<Throughput>>,
+    /// Boxed: most ends have none.
+    pub(super) incidents: Option<Box<Incidents>>,
+}
+
+/// What happened to one end: stalls and policed responses.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Incidents {
+    pub(super) stalls: StallTotals,
+    /// Responses that were policed, with the numbers of their exchanges.
+    pub(super) policed: Vec<(u32, PolicedResponse)>,
+}
+
+/// Place of a stream's service in the collector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServiceIndex(pub(crate) std::num::NonZeroU32);
+
+/// The handshake of a stream.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Handshake {
+    /// First SYN.
+    pub syn: OptionalTime,
+    /// First SYN/ACK.
+    pub syn_ack: OptionalTime,
+    /// First packet of the client after that.
+    pub completed: OptionalTime,
+    /// SYNs beyond the first.
+    pub syn_retransmissions: u32,
+    /// SYN/ACKs beyond the first.
+    pub syn_ack_retransmissions: u32,
+    /// Whether a reset answered the SYN.
+    pub refused: bool,
+}
+
+impl Handshake {
+    /// From the first SYN to the end of the handshake.
+    pub fn duration(&self) -> Option<Nanos> {
+        Some(self.completed.get()?.saturating_sub(self.syn.get()?))
+    }
+}
+
+/// What a segment was in its stream, and what it ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SegmentEvent {
+    /// What it was.
+    pub kind: SegmentKind,
+    /// The exchange that it ended.
+    pub exchange: Option<Exchange>,
+    /// The stall that it ended.
+    pub stall: Option<Stall>,
+}
+
+impl End {
+    fn new(address: SocketAddr) -> Self {
+        End {
+            address,
+            sent: Direction::default(),
+            times: CategoryTimes::default(),
+            stalls: StallDetector::default(),
+            loop_time: OptionalTime::default(),
+            slow_start: None,
+            throughput: None,
+            incidents: None,
+        }
+    }
+
+    /// Shortest time from the place of capture to this end and back.
+    #[inline]
+    pub fn loop_time(&self) -> Option<Nanos> {
+        self.loop_time.get()
+    }
+
+    /// Stalls of this end.
+    pub fn stall_totals(&self) -> StallTotals {
+        self.incidents.as_ref().map_or_else(StallTotals::default, |incidents| incidents.stalls)
+    }
+
+    /// Small segments of this end whose acknowledgement came as late as a delayed one.
+    pub fn acknowledged_late(&self) -> u64 {
+        self.stalls.acknowledged_late.into()
+    }
+
+    /// Responses of this end of which a policer dropped a part, with the numbers of their
+    /// exchanges.
+    pub fn policed(&self) -> &[(u32, PolicedResponse)] {
+        self.incidents.as_ref().map_or(&[], |incidents| &incidents.policed)
+    }
+
+    /// Whether a token bucket with a queue held what it sent to its rate.
+    pub fn shaped(&self) -> Option<ShapedThroughput> {
+        self.throughput.as_ref()?.shaped()
+    }
+
+    /// Its transfers that began with slow start.
+    pub fn slow_starts(&self) -> SlowStarts {
+        self.slow_start.as_ref().map_or_else(SlowStarts::default, |detector| detector.found)
+    }
+}
+
+impl Stream {
+    /// A stream that begins with a packet of this sender.
+    pub(crate) fn new(
+        number: u64,
+        sender: SocketAddr,
+        receiver: SocketAddr,
+        sender_is_lower: bool,
+        at: Nanos,
+    ) -> Self {
+        Stream {
+            number,
+            ends: Ends { client: End::new(sender), server: End::new(receiver) },
+            client_is_lower: sender_is_lower,
+            roles_known: false,
+            first: at,
+            last: at,
+            handshake: Handshake::default(),
+            state: StreamState::Open,
+            exchanges_with: PerCategory::default(),
+            attribution: TimeAttribution::default(),
+            protocol: None,
+            is_in_tls_handshake: false,
+            idle_periods: None,
+            exchanges: Exchanges::default(),
+            duplicates: DuplicateFilter::default(),
+            last_sender: None,
+            spurious_at: OptionalTime::default(),
+            service: None,
+            is_evicted: false,
+        }
+    }
+
+    /// The sender of a packet that comes from the lower of both addresses, or from the higher.
+    #[inline]
+    pub(crate) fn side(&self, from_lower: bool) -> Side {
+        if from_lower == self.client_is_lower { Side::Client } else { Side::Server }
+    }
+
+    /// As which end a side is reported: where no handshake shows the client, the end with the lower
+    /// port is the server.
+    pub fn role(&self, side: Side) -> Side {
+        let [client, server] = self.addresses();
+        let is_swapped = !self.roles_known && client.port() < server.port();
+        if is_swapped { side.other() } else { side }
+    }
+
+    /// Addresses of both ends, the client's first.
+    pub fn addresses(&self) -> [SocketAddr; 2] {
+        self.ends.each_ref().map(|end| end.address).into_array()
+    }
+
+    /// The client turns out to be the server: everything that belongs to an end follows it.
+    pub(super) fn swap_roles(&mut self) {
+        self.ends.swap();
+        self.client_is_lower = !self.client_is_lower;
+        self.exchanges.swap_roles();
+        self.last_sender = self.last_sender.map(Side::other);
+        if let Some(protocol) = &mut self.protocol {
+            protocol.swap_roles();
+        }
+        if let Some(idle_periods) = &mut self.idle_periods {
+            idle_periods.swap_roles();
+        }
+    }
+
+    /// Whether no more packets are expected.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, StreamState::Closed | StreamState::Reset)
+    }
+
+    /// Number of exchanges.
+    pub fn exchange_count(&self) -> u64 {
+        self.exchanges.count()
+    }
+
+    /// The current exchange, or the last one of a stream that is over.
+    pub fn current_exchange(&self) -> Option<Exchange> {
+        self.exchanges.current()
+    }
+
+    /// Its application protocol, as far as it is known.
+    pub fn application_protocol(&self) -> Option<&ApplicationProtocol> {
+        self.protocol.as_deref()
+    }
+
+    /// Its idle periods, if there were any.
+    pub fn idle_periods(&self) -> Option<&IdlePeriods> {
+        self.idle_periods.as_deref()
+    }
+
+    /// Its time by category, nanoseconds.
+    pub fn times(&self) -> CategoryTimes {
+        let mut times = self.ends.client.times;
+        times.add(&self.ends.server.times);
+        times
+    }
+
+    /// Packets of both ends, duplicate ones included.
+    pub fn captured_packets(&self) -> u64 {
+        let packets = self.ends.iter().map(|end| end.sent.counts.captured_packets());
+        packets.fold(0, u64::saturating_add)
+    }
+
+    /// Attributes all time up to a moment to a category of one end.
+    #[inline]
+    pub(super) fn attribute_until(&mut self, at: Nanos, side: Side, category: TimeCategory) {
+        self.attribution.attribute_until(&mut self.ends.get_mut(side).times, at, category);
+    }
+
+    /// Attributes all time up to a moment: at most so much of it to one category, the rest to
+    /// another.
+    #[inline]
+    pub(super) fn attribute_split(
+        &mut self,
+        at: Nanos,
+        side: Side,
+        first: (Nanos, TimeCategory),
+        rest: TimeCategory,
+    ) {
+        let times = &mut self.ends.get_mut(side).times;
+        self.attribution.attribute_split(times, at, first, rest);
+    }
+}

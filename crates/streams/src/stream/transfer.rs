@@ -1,0 +1,108 @@
+//! Transfers of a stream: slow start, throughput, policers.
+
+use model::Side;
+
+use super::state::Stream;
+use crate::round_trip::{INITIAL_TIMEOUT, MIN_TIMEOUT};
+use crate::slow_start::{RELEVANT_ROUND_TRIPS, TransferData, TransferStart};
+use crate::throughput::Throughput;
+use crate::time::{Nanos, OptionalTime};
+
+/// The kernel sends what may be sent at once: a longer pause has a reason.
+pub(super) const MIN_PAUSE: Nanos = 10_000_000;
+/// Segments in which a header may be sent before the rest.
+const MAX_HEADER_SEGMENTS: u64 = 3;
+/// Policed responses that are kept of an end.
+const MAX_POLICED_RESPONSES: usize = 64;
+
+impl Stream {
+    /// New data of one end, which sent data before at `last_data_at`: watches it for slow start,
+    /// where the path is long enough.
+    #[inline]
+    pub(super) fn watch_slow_start(
+        &mut self,
+        side: Side,
+        new: u64,
+        last_data_at: OptionalTime,
+        at: Nanos,
+        packet: u64,
+    ) {
+        let Some(round_trip) = self.path_round_trip() else { return };
+        if !RELEVANT_ROUND_TRIPS.contains(&round_trip) {
+            return;
+        }
+        let end = self.ends.get(side);
+        let idle = last_data_at.get().map(|last| at.saturating_sub(last));
+        // Near the receiver, round trips look shorter than the sender knows them.
+        let min_timeout = round_trip.saturating_add(MIN_TIMEOUT);
+        let timeout = end.sent.round_trip.timeout().min(INITIAL_TIMEOUT).max(min_timeout);
+        let mss = end.sent.mss();
+        // Short requests and responses have no slow start.
+        if end.slow_start.is_some() || new >= u64::from(mss / 2) {
+            let start = TransferStart { at, packet, round_trip, idle, timeout, mss };
+            self.take_transfer(side, new, start);
+        }
+    }
+
+    fn take_transfer(&mut self, side: Side, new: u64, start: TransferStart) {
+        let last_sender = self.last_sender;
+        let end = self.ends.get_mut(side);
+        let own = &end.sent;
+        let is_first = end.slow_start.is_none();
+        // A header may have been sent just before.
+        let has_header = is_first && own.counts.data_packets <= MAX_HEADER_SEGMENTS;
+        let bytes = if has_header { own.counts.new_bytes } else { new };
+        let detector = end.slow_start.get_or_insert_default();
+        if is_first
+            || last_sender != Some(side)
+            || start.idle.is_some_and(|idle| idle > start.timeout)
+        {
+            detector.begin(start);
+        }
+        if own.window_full {
+            detector.leave_slow_start();
+        }
+        let loop_time = end.loop_time.get().unwrap_or(0);
+        let is_near = loop_time <= start.round_trip / 4;
+        let is_acknowledged = is_near.then_some(|mark| own.is_acknowledged(mark));
+        let paused = own.drained_at.get().is_some_and(|drained_at| {
+            let may_send_at = drained_at.saturating_add(loop_time);
+            start.at.saturating_sub(may_send_at) > MIN_PAUSE.max(start.round_trip / 4)
+        });
+        let data_end = own.next_sequence().unwrap_or_default();
+        let data = TransferData { bytes, at: start.at, end: data_end, paused };
+        detector.data(data, is_acknowledged);
+    }
+
+    /// Something else than slow start limits what one end sends.
+    #[inline]
+    pub(super) fn leave_slow_start(&mut self, side: Side) {
+        if let Some(detector) = &mut self.ends.get_mut(side).slow_start {
+            detector.leave_slow_start();
+        }
+    }
+
+    /// New data of a bulk transfer: watches its throughput.
+    #[inline]
+    pub(super) fn watch_throughput(&mut self, side: Side, new: u64, at: Nanos) {
+        let (own, peer) = self.ends.own_and_peer(side);
+        // Near the sender acknowledgements give the round trip, near the receiver time stamps.
+        let from_data = own.sent.round_trip.smoothed();
+        let from_timestamps =
+            peer.sent.timestamp_round_trips.as_ref().and_then(|times| times.smoothed());
+        let round_trip = from_data.max(from_timestamps).unwrap_or(0);
+        let throughput = own.throughput.get_or_insert_with(|| Box::new(Throughput::new(at)));
+        throughput.data(new, at, round_trip);
+    }
+
+    /// The response of one end is over: whether it was policed.
+    pub(super) fn judge_policer(&mut self, side: Side, exchange: u32) {
+        let end = self.ends.get_mut(side);
+        if let Some(found) = end.sent.policer.end_response() {
+            let policed = &mut end.incidents.get_or_insert_default().policed;
+            if policed.len() < MAX_POLICED_RESPONSES {
+                policed.push((exchange, found));
+            }
+        }
+    }
+}

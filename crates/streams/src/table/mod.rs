@@ -1,0 +1,15 @@
+//! Packets to their streams.
+//!
+//! A stream is found by the addresses and ports of its two ends. Ports that are used again begin a
+//! new stream; the one before is handed over, as are those for which there is no more room.
+//!
+//! - `key`: the two ends as a key
+//! - `first_packets`: the packets that began a stream
+//! - `streams`: the table
+
+mod first_packets;
+mod key;
+mod streams;
+
+pub(crate) use first_packets::FirstPackets;
+pub use streams::{StreamSegment, Table};

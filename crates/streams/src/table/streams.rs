@@ -1,0 +1,274 @@
+//! The streams of a capture.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use hashbrown::DefaultHashBuilder;
+use hashbrown::hash_table::HashTable;
+use model::Side;
+use wire::packet::{Decoded, Ip, Tcp};
+
+use super::first_packets::FirstPackets;
+use super::key::{Key, ends_of, key_of};
+use crate::stream::{SegmentEvent, Stream};
+use crate::time::{LATEST, Nanos};
+
+/// A stream is kept this long after its end, for late packets: as long as Linux's TIME_WAIT.
+const LINGER_TIME: Nanos = 60_000_000_000;
+
+/// A segment that was taken into its stream.
+#[derive(Debug)]
+pub struct StreamSegment<'a> {
+    /// The stream, the segment included.
+    pub stream: &'a mut Stream,
+    /// Its sender.
+    pub side: Side,
+    /// What it was, and what it ended.
+    pub event: SegmentEvent,
+}
+
+/// The streams of a capture.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// Places in `streams`, by the ends.
+    places: HashTable<u32>,
+    streams: Vec<Stream>,
+    /// Streams so far.
+    count: u64,
+    /// Number of the packet that is taken next.
+    packet: u64,
+    hasher: DefaultHashBuilder,
+    /// Places of the streams that ended, and since when.
+    ended: VecDeque<(Nanos, u32)>,
+    /// Places that are free.
+    free: Vec<u32>,
+    /// Most streams that it keeps; 0: any number.
+    max_streams: usize,
+    /// Where streams are numbered by their first packets: those.
+    first_packets: Option<FirstPackets>,
+}
+
+/// The stream at a place of the hash table.
+#[inline(always)]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the hash table holds places of streams only, and streams are replaced, never removed"
+)]
+fn stream_at(streams: &mut [Stream], place: u32) -> &mut Stream {
+    &mut streams[place as usize]
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new() -> Self {
+        Table::default()
+    }
+
+    /// A table for at most so many streams: its user asks [`Table::is_full`] and calls
+    /// [`Table::evict_oldest`].
+    pub fn with_max_streams(max_streams: usize) -> Self {
+        Table { max_streams, ..Table::default() }
+    }
+
+    /// A table that numbers streams by their first packets: other tables have the rest of them.
+    pub(crate) fn shard() -> Self {
+        Table { first_packets: Some(FirstPackets::default()), ..Table::default() }
+    }
+
+    /// Takes the packets that began its streams, where streams are numbered by them.
+    pub(crate) fn take_first_packets(&mut self) -> FirstPackets {
+        self.first_packets.take().unwrap_or_default()
+    }
+
+    /// Whether there is no room for another stream.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.max_streams > 0 && self.free.is_empty() && self.streams.len() >= self.max_streams
+    }
+
+    /// Hands over the half of the streams that have been idle for longest. Their later packets begin
+    /// new streams. Returns how many of them were not over.
+    pub fn evict_oldest(&mut self, evict: &mut dyn FnMut(&mut Stream)) -> u64 {
+        let mut live: Vec<(Nanos, u64, u32)> = self
+            .streams
+            .iter()
+            .zip(0..)
+            .filter(|(stream, _)| !stream.is_evicted)
+            .map(|(stream, place)| (stream.last, stream.number, place))
+            .collect();
+        let half = live.len() / 2;
+        if half < live.len() {
+            live.select_nth_unstable(half);
+        }
+        live.truncate(half.max(1));
+        live.sort_unstable_by_key(|(_, number, _)| *number);
+        let mut open = 0;
+        for (_, _, place) in live {
+            let is_over = self.streams.get(place as usize).is_some_and(Stream::is_over);
+            open += u64::from(!is_over);
+            self.evict(place, evict);
+        }
+        open
+    }
+
+    /// Hands a stream over; its place is free.
+    fn evict(&mut self, place: u32, evict: &mut dyn FnMut(&mut Stream)) {
+        let Some(stream) = self.streams.get_mut(place as usize) else { return };
+        evict(stream);
+        stream.is_evicted = true;
+        let hash = hash_of(stream, &self.hasher);
+        if let Ok(known) = self.places.find_entry(hash, |known| *known == place) {
+            known.remove();
+        }
+        self.free.push(place);
+    }
+
+    /// Sets the number in the capture of the packet that is taken next.
+    pub fn set_packet(&mut self, packet: u64) {
+        self.packet = packet;
+    }
+
+    /// Fetches the stream of a segment that is taken soon into the cache.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, ip: &Ip<'_>, tcp: &Tcp<'_>) {
+        let (key, _) = key_of(ends_of(ip, tcp));
+        // The first stream with the same hash: only its memory says whether it is the right one.
+        if let Some(place) = self.places.find(key.hash(&self.hasher), |_| true)
+            && let Some(stream) = self.streams.get(*place as usize)
+        {
+            sys::memory::fetch(stream);
+        }
+    }
+
+    /// Takes a segment. `evict` is given a stream whose ports another one uses again.
+    pub fn take(
+        &mut self,
+        decoded: &Decoded<'_>,
+        tcp: &Tcp<'_>,
+        at: Nanos,
+        evict: &mut dyn FnMut(&mut Stream),
+    ) -> StreamSegment<'_> {
+        let mut event = SegmentEvent::default();
+        let (stream, side) = self.take_segment(&decoded.ip, tcp, at, evict, &mut event);
+        StreamSegment { stream, side, event }
+    }
+
+    /// Takes a segment, and writes what it was to `event`: a caller that reads millions of them
+    /// keeps one, and nothing is copied. Returns its stream and its sender.
+    #[inline(always)]
+    pub(crate) fn take_segment(
+        &mut self,
+        ip: &Ip<'_>,
+        tcp: &Tcp<'_>,
+        at: Nanos,
+        evict: &mut dyn FnMut(&mut Stream),
+        event: &mut SegmentEvent,
+    ) -> (&mut Stream, Side) {
+        let at = at.clamp(-LATEST, LATEST);
+        let ends = ends_of(ip, tcp);
+        let (key, from_lower) = key_of(ends);
+        let hash = key.hash(&self.hasher);
+        let (count, first_packets, packet) =
+            (&mut self.count, &mut self.first_packets, self.packet);
+        let mut new_stream = || {
+            let mut number = *count;
+            *count += 1;
+            if let Some(first_packets) = first_packets {
+                first_packets.push(packet);
+                number = packet;
+            }
+            let [sender, receiver] = ends;
+            Stream::new(number, sender, receiver, from_lower, at)
+        };
+        let streams = &mut self.streams;
+        let is_same =
+            |place: &u32| streams.get(*place as usize).is_some_and(|one| has_key(one, &key));
+        let place = match self.places.find(hash, is_same) {
+            Some(place) => *place,
+            None => {
+                let place = match self.free.pop() {
+                    Some(place) => {
+                        *stream_at(streams, place) = new_stream();
+                        place
+                    }
+                    None => {
+                        streams.push(new_stream());
+                        streams.len() as u32 - 1
+                    }
+                };
+                let rehash = |place: &u32| {
+                    streams.get(*place as usize).map_or(0, |stream| hash_of(stream, &self.hasher))
+                };
+                self.places.insert_unique(hash, place, rehash);
+                place
+            }
+        };
+        let stream = stream_at(streams, place);
+        let mut side = stream.side(from_lower);
+        if stream.is_reopened_by(side, tcp) {
+            evict(stream);
+            // Its place stays among those that ended: see `forget_ended`.
+            *stream = new_stream();
+            side = Side::Client;
+        }
+        let was_over = stream.is_over();
+        let side = stream.take(&self.hasher, side, ip, tcp, at, self.packet, event);
+        if !was_over && stream.is_over() {
+            self.ended.push_back((at, place));
+        }
+        (stream, side)
+    }
+
+    /// Hands over the streams that ended a while ago; their places are free.
+    pub fn forget_ended(&mut self, now: Nanos, evict: &mut dyn FnMut(&mut Stream)) {
+        while let Some((since, place)) = self.ended.front().copied() {
+            if now.saturating_sub(since) < LINGER_TIME {
+                break;
+            }
+            self.ended.pop_front();
+            let Some(stream) = self.streams.get(place as usize) else { continue };
+            // Its ports may be in use again: then another stream has the place.
+            let is_idle = now.saturating_sub(stream.last) >= LINGER_TIME;
+            if stream.is_over() && is_idle && !stream.is_evicted {
+                self.evict(place, evict);
+            }
+        }
+    }
+
+    /// Hands over all streams that are left, in the order of their first packets.
+    pub fn finish(mut self, evict: &mut dyn FnMut(&mut Stream)) {
+        let mut left: Vec<&mut Stream> =
+            self.streams.iter_mut().filter(|stream| !stream.is_evicted).collect();
+        left.sort_unstable_by_key(|stream| stream.number);
+        left.into_iter().for_each(evict);
+    }
+
+    /// The stream between these two ends, in any order.
+    pub fn find(&self, ends: [SocketAddr; 2]) -> Option<&Stream> {
+        let (key, _) = key_of(ends);
+        let is_same =
+            |place: &u32| self.streams.get(*place as usize).is_some_and(|one| has_key(one, &key));
+        let place = self.places.find(key.hash(&self.hasher), is_same)?;
+        self.streams.get(*place as usize)
+    }
+
+    /// The streams that are in it.
+    pub fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// Number of all streams so far.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+#[cold]
+fn hash_of(stream: &Stream, build: &DefaultHashBuilder) -> u64 {
+    key_of(stream.addresses()).0.hash(build)
+}
+
+#[inline(always)]
+fn has_key(stream: &Stream, key: &Key) -> bool {
+    key_of(stream.addresses()).0 == *key
+}
