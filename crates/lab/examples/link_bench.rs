@@ -270,7 +270,7 @@ fn tcp(name: &str, forth: Profile, back: Profile, seconds: &str) -> Result<()> {
         end["sum_sent"]["retransmits"],
         counters[0].packets_out as f64 / window,
         counters[1].packets_out as f64 / window,
-        counters[0].greatest_queue_bytes / 1000,
+        counters[0].max_queue_bytes / 1000,
         micros(counters[0].lateness.quantile(0.99).unwrap_or_default()),
         used.as_secs_f64() / window * 100.0,
     );
