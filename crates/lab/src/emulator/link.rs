@@ -18,7 +18,7 @@ use super::counters::Counters;
 use super::pipe::Pipe;
 use super::profile::{Direction, Profile};
 
-/// Maximum frames that one direction reads, or sends, before it is the other direction's turn.
+/// Maximum frames that one direction reads, or sends, before the other direction continues.
 const BATCH_FRAMES: usize = 32;
 /// How often the counters are published while the link is busy.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(5);

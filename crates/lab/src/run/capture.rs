@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use sys::Stop;
 
-use super::observe::window;
 use super::{Lab, POLL_INTERVAL};
 use crate::error::{Error, Result};
 use crate::host::Host;
@@ -61,7 +60,7 @@ impl Lab<'_> {
             file.display()
         );
         let (tcpdump, log) = self.start_tcpdump(host, &line)?;
-        let window = window(observe);
+        let window = observe.window();
         Ok(Capture { host: host.name.clone(), tcpdump, file, log, window, end: after + window })
     }
 
@@ -100,7 +99,7 @@ impl Lab<'_> {
                 let server = server.get_ref();
                 Error::new(format!("netwhy could not compare {name} and {server}: {what}"))
             })?;
-            observations.push(Observation::new(name, window(observe).as_secs_f64(), &diagnosis));
+            observations.push(Observation::new(name, observe.window().as_secs_f64(), &diagnosis));
         }
         Ok(())
     }

@@ -9,15 +9,8 @@ use crate::judge::Observation;
 use crate::process::ProcessGroup;
 use crate::scenario::types::{Method, Observe};
 
-/// How long netwhy observes unless the scenario says otherwise.
-const DEFAULT_WINDOW: Duration = Duration::from_secs(3);
-/// When it begins, from the start of the workload.
+/// When netwhy begins unless the scenario says otherwise, from the start of the workload.
 const DEFAULT_WARM_UP: Duration = Duration::from_millis(500);
-
-/// How long an observer observes.
-pub(super) fn window(observe: &Observe) -> Duration {
-    observe.duration.map_or(DEFAULT_WINDOW, |duration| duration.0)
-}
 
 impl Lab<'_> {
     /// Runs all observers and returns their results.
@@ -74,7 +67,7 @@ impl Lab<'_> {
         let arguments =
             observe.run.as_ref().map(|run| self.substitute(run.get_ref())).transpose()?;
         let observer = self.options.observer;
-        let duration = window(observe);
+        let duration = observe.window();
         Ok(move || {
             let start = Instant::now();
             let diagnosis = match &arguments {

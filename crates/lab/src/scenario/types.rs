@@ -3,11 +3,15 @@
 //! Unknown keys are errors: a misspelt key would silently test something else.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::units::{QueueLimit, Rate, Share, Size, Time};
+
+/// How long netwhy observes unless the scenario says otherwise.
+const DEFAULT_WINDOW: Duration = Duration::from_secs(3);
 
 /// A name that refers to something else in the file; its position is kept for errors.
 pub type Name = Spanned<String>;
@@ -338,6 +342,13 @@ pub struct Observe {
     pub run: Option<Text>,
     /// With `by = "path"`: the host whose capture is that of the server's end.
     pub server: Option<Name>,
+}
+
+impl Observe {
+    /// For how long it observes.
+    pub fn window(&self) -> Duration {
+        self.duration.map_or(DEFAULT_WINDOW, |duration| duration.0)
+    }
 }
 
 /// How netwhy observes.

@@ -5,6 +5,8 @@ use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use test_support::{Reason, is_root, skip};
+
 use super::*;
 use crate::emulator::Loss;
 
@@ -32,17 +34,11 @@ fn ip(lines: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reports a test that this machine cannot run, and appends it to the file that NETWHY_TEST_NOTES
-/// names.
-fn skip(test: &str, reason: &str) {
-    eprintln!("skipped: {test}: {reason}");
-    if let Some(path) = std::env::var_os("NETWHY_TEST_NOTES") {
-        let mut notes = std::fs::File::options().append(true).create(true).open(path).unwrap();
-        writeln!(notes, "skip\tlab\t{test}\t{reason}").unwrap();
+/// Both ends of a link; `None` if this machine cannot make them: the calling test is skipped.
+fn ends() -> Option<[(Tap, UdpSocket); 2]> {
+    if !is_root() {
+        return None;
     }
-}
-
-fn ends(test: &str) -> Option<[(Tap, UdpSocket); 2]> {
     match (end("198.18.0.1"), end("198.18.0.2")) {
         (Ok(a), Ok(b)) => {
             a.1.connect("198.18.0.2:53").unwrap();
@@ -50,7 +46,7 @@ fn ends(test: &str) -> Option<[(Tap, UdpSocket); 2]> {
             Some([a, b])
         }
         (Err(why), _) | (_, Err(why)) => {
-            skip(test, &why);
+            skip(&Reason::Kernel(format!("makes no TAP device: {why}")));
             None
         }
     }
@@ -67,8 +63,7 @@ fn wait_for(what: &str, is_done: impl Fn() -> bool) {
 
 #[test]
 fn each_direction_has_its_delay_and_profiles_can_be_replaced() {
-    let test = "each_direction_has_its_delay_and_profiles_can_be_replaced";
-    let Some([(a, from), (b, to)]) = ends(test) else { return };
+    let Some([(a, from), (b, to)]) = ends() else { return };
     let delay = |millis| Profile { delay: millis * MS, ..Profile::default() };
     let link = Link::start("t", a, b, delay(30).into(), delay(10).into(), 1).unwrap();
     let mut bytes = [0; 9];
@@ -109,8 +104,7 @@ fn each_direction_has_its_delay_and_profiles_can_be_replaced() {
 
 #[test]
 fn the_kernel_accepts_the_icmp_error_about_the_mtu() {
-    let test = "the_kernel_accepts_the_icmp_error_about_the_mtu";
-    let Some([(a, from), (b, to)]) = ends(test) else { return };
+    let Some([(a, from), (b, to)]) = ends() else { return };
     let small = Profile { mtu: Some(1300), ..Profile::default() };
     let link = Link::start("t", a, b, small.into(), Direction::default(), 1).unwrap();
     from.send(&[0; 1400]).unwrap();
@@ -129,6 +123,9 @@ fn the_kernel_accepts_the_icmp_error_about_the_mtu() {
 
 #[test]
 fn a_device_that_is_gone_ends_the_link() {
+    if !is_root() {
+        return;
+    }
     let gone = std::thread::spawn(|| {
         sys::namespace::isolate_network().map_err(|error| error.to_string())?;
         let a = Tap::open("wire").map_err(|error| error.to_string())?;
@@ -145,6 +142,6 @@ fn a_device_that_is_gone_ends_the_link() {
         Ok::<_, String>(())
     });
     if let Err(why) = gone.join().unwrap() {
-        skip("a_device_that_is_gone_ends_the_link", &why);
+        skip(&Reason::Kernel(format!("makes no TAP device: {why}")));
     }
 }

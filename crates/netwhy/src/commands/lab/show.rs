@@ -32,8 +32,6 @@ fn put(out: &mut String, label: &str, text: &str) {
 
 /// `netwhy lab list`
 pub(super) fn list(all: &[(String, Scenario)]) -> String {
-    // One width for all kinds.
-    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut out = String::new();
     for (kind, heading) in [
         (Kind::Fault, "Faults: one cause, or a chain of causes that are fixed one by one"),
@@ -42,7 +40,7 @@ pub(super) fn list(all: &[(String, Scenario)]) -> String {
     ] {
         let mut table = Table::new([Column::left(""), Column::left("")]);
         for (name, scenario) in all.iter().filter(|(_, scenario)| scenario.kind == kind) {
-            table.row([format!("{name:width$}"), scenario.title.clone()]);
+            table.row([name, &scenario.title]);
         }
         let _ = writeln!(out, "{heading}\n\n{}", table.text("  ", WIDTH));
     }
