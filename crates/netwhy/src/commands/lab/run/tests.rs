@@ -12,7 +12,7 @@ use super::*;
 const NOT_LIVE: &[Evidence] =
     &[Evidence::Packets, Evidence::Path, Evidence::UnderLoad, Evidence::Transfer];
 
-/// Any of these sets of sources decides a cause.
+/// The sets of sources any of which decides a cause.
 fn deciding_sets(cause: &diagnose::Cause) -> Vec<Vec<Evidence>> {
     let mut sets = vec![cause.needs.to_vec()];
     if cause.or_packets {
