@@ -1,4 +1,4 @@
-//! Scenarios are part of the binary: a file that is added builds it anew.
+//! Rebuilds the crate when a scenario file changes or is added: they are part of the binary.
 
 fn main() {
     println!("cargo::rerun-if-changed=scenarios");

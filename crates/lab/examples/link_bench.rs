@@ -1,8 +1,8 @@
-//! What the link emulator can do on this machine: errors of delay and rate, packets a second, CPU.
+//! What the link emulator can do on this machine: errors of delay and rate, packets per second, CPU.
 //!
-//! Run it as root: `cargo run --release -p lab --example link_bench`. It needs `ip` and `iperf3`,
-//! takes less than a minute, and sends nothing outside of two network namespaces of its own, which
-//! end with it. `--load` adds a busy thread for each CPU.
+//! Run it as root: `cargo run --release -p lab --example link_bench`. It needs `ip` and `iperf3`, takes
+//! less than a minute, and sends nothing outside two network namespaces of its own, which end with
+//! it. `--load` adds a busy thread for each CPU.
 
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
@@ -22,7 +22,7 @@ const B: &str = "198.18.0.2";
 type Job = Box<dyn FnOnce() + Send>;
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// A thread in a network namespace of its own, which ends with it.
+/// A thread with its own network namespace, which ends with it.
 struct Host {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -31,28 +31,28 @@ struct Host {
 impl Host {
     fn new() -> Result<Host> {
         let (jobs, todo) = channel::<Job>();
-        let (tell, told) = channel();
+        let (result, started) = channel();
         let thread = std::thread::spawn(move || {
             let isolated = sys::namespace::isolate_network();
             let ready = isolated.is_ok();
-            let _ = tell.send(isolated);
+            let _ = result.send(isolated);
             if ready {
                 todo.iter().for_each(|job| job());
             }
         });
-        told.recv()??;
+        started.recv()??;
         Ok(Host { jobs: Some(jobs), thread: Some(thread) })
     }
 
-    /// Does something in the namespace.
+    /// Runs a closure in the namespace.
     fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let (tell, told) = channel();
+        let (result, done) = channel();
         let job = Box::new(move || {
-            let _ = tell.send(job());
+            let _ = result.send(job());
         });
         let jobs = self.jobs.as_ref().ok_or("the host has ended")?;
         jobs.send(job).map_err(|_| "the host has ended")?;
-        Ok(told.recv()?)
+        Ok(done.recv()?)
     }
 
     fn tap(&self, address: &'static str) -> Result<Tap> {
@@ -100,20 +100,20 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(forth: Profile, back: Profile) -> Result<Bench> {
+    fn new(forward: Profile, reverse: Profile) -> Result<Bench> {
         let (a, b) = (Host::new()?, Host::new()?);
-        let (forth, back) = (Direction::from(forth), Direction::from(back));
-        let link = Link::start("bench", a.tap(A)?, b.tap(B)?, forth, back, 1)?;
+        let (forward, reverse) = (Direction::from(forward), Direction::from(reverse));
+        let link = Link::start("bench", a.tap(A)?, b.tap(B)?, forward, reverse, 1)?;
         Ok(Bench { link, a, b })
     }
 
-    /// What the link did, once it is at rest.
+    /// The counters of the link once it is idle.
     fn counters(&self) -> [Counters; 2] {
         std::thread::sleep(Duration::from_millis(20));
         self.link.counters()
     }
 
-    /// Runs iperf3 from a to b and gives its report.
+    /// Runs iperf3 from a to b and returns its report.
     fn iperf(&self, options: &[&str]) -> Result<serde_json::Value> {
         let server = ["-s", "-1", "-B", B];
         let mut server = self
@@ -194,16 +194,16 @@ fn delay(millis: u64) -> Result<()> {
     let intended = Duration::from_millis(millis);
     let error = |share| micros(quantile(&delays, share).saturating_sub(intended));
     let late = bench.counters()[0].lateness.clone();
-    let told = |share| micros(late.quantile(share).unwrap_or_default());
+    let quantile_late = |share| micros(late.quantile(share).unwrap_or_default());
     println!(
         "delay {millis:3} ms: one way +{} p50, +{} p99, +{} max of {}; link late {} p50, {} p99, {} max; \
-         round trip {:.3} ms p50; CPU of the whole {:.0} %",
+         round trip {:.3} ms p50; CPU of the process {:.0} %",
         error(0.5),
         error(0.99),
         error(1.0),
         delays.len(),
-        told(0.5),
-        told(0.99),
+        quantile_late(0.5),
+        quantile_late(0.99),
         micros(late.max()),
         quantile(&trips, 0.5).as_secs_f64() * 1e3,
         used.as_secs_f64() / (packets as f64 / 1000.0) * 100.0,
@@ -211,52 +211,52 @@ fn delay(millis: u64) -> Result<()> {
     Ok(())
 }
 
-/// UDP above the rate; what arrives is the rate.
+/// UDP above the rate; the link delivers the rate.
 fn rate(megabits: u64) -> Result<()> {
     let rate = megabits * 1_000_000;
     let profile = Profile { rate: Some(rate), ..Profile::default() };
     let bench = Bench::new(profile, Profile::default())?;
     let offered = format!("{}M", megabits * 13 / 10);
     let used = cpu();
-    // Seen in the middle of the run, while the line never rests.
+    // Measured in the middle of the run, while the line is always busy.
     let arrived = std::thread::scope(|scope| {
-        let seen = scope.spawn(|| {
+        let measured = scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(1200));
             let (before, start) = (bench.link.counters(), Instant::now());
             std::thread::sleep(Duration::from_millis(1200));
             let after = bench.link.counters();
             let seconds = start.elapsed().as_secs_f64();
-            let grown = |count: fn(&Counters) -> u64| {
+            let increase = |count: fn(&Counters) -> u64| {
                 (count(&after[0]) - count(&before[0])) as f64 * 8.0 / seconds
             };
-            (grown(|counters| counters.bytes_out), grown(|counters| counters.bytes_in))
+            (increase(|counters| counters.bytes_out), increase(|counters| counters.bytes_in))
         });
         let report = bench.iperf(&["-u", "-b", &offered, "-l", "1472", "-t", "3"]);
-        (seen.join().unwrap_or_default(), report)
+        (measured.join().unwrap_or_default(), report)
     });
     let used = cpu() - used;
-    let ((seen, came), report) = (arrived.0, arrived.1?);
+    let ((left, entered), report) = (arrived.0, arrived.1?);
     let offered = report["end"]["sum"]["bits_per_second"].as_f64().unwrap_or(0.0) * 1514.0 / 1472.0;
-    let forth = &bench.counters()[0];
+    let forward = &bench.counters()[0];
     println!(
         "rate {megabits:4} Mbit/s: {:.3} Mbit/s of frames leave the link ({:+.2} %) of {:.0} that \
-         came, {:.0} sent; {} of {} dropped; late {} p99, {} max; CPU of the link {:.0} %",
-        seen / 1e6,
-        (seen / rate as f64 - 1.0) * 100.0,
-        came / 1e6,
+         enter it, {:.0} sent; {} of {} dropped; late {} p99, {} max; CPU of the link {:.0} %",
+        left / 1e6,
+        (left / rate as f64 - 1.0) * 100.0,
+        entered / 1e6,
         offered / 1e6,
-        forth.dropped_by_queue,
-        forth.packets_in,
-        micros(forth.lateness.quantile(0.99).unwrap_or_default()),
-        micros(forth.lateness.max()),
+        forward.dropped_by_queue,
+        forward.packets_in,
+        micros(forward.lateness.quantile(0.99).unwrap_or_default()),
+        micros(forward.lateness.max()),
         used.as_secs_f64() / 3.4 * 100.0,
     );
     Ok(())
 }
 
 /// TCP over a link: goodput.
-fn tcp(name: &str, forth: Profile, back: Profile, seconds: &str) -> Result<()> {
-    let bench = Bench::new(forth, back)?;
+fn tcp(name: &str, forward: Profile, reverse: Profile, seconds: &str) -> Result<()> {
+    let bench = Bench::new(forward, reverse)?;
     let used = cpu();
     let report = bench.iperf(&["-t", seconds])?;
     let used = cpu() - used;
@@ -264,13 +264,13 @@ fn tcp(name: &str, forth: Profile, back: Profile, seconds: &str) -> Result<()> {
     let counters = bench.counters();
     let window: f64 = seconds.parse()?;
     println!(
-        "{name}: {:.2} Mbit/s of data arrive; repeated segments {}; {:.0} packets/s forth, {:.0} back; \
-         greatest queue {} KB; late {} p99; CPU of the link {:.0} %",
+        "{name}: {:.2} Mbit/s of data arrive; {} retransmissions; {:.0} packets/s forward, {:.0} reverse; \
+         longest queue {} KB; late {} p99; CPU of the link {:.0} %",
         end["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0) / 1e6,
         end["sum_sent"]["retransmits"],
         counters[0].packets_out as f64 / window,
         counters[1].packets_out as f64 / window,
-        counters[0].greatest_queue_bytes / 1000,
+        counters[0].max_queue_bytes / 1000,
         micros(counters[0].lateness.quantile(0.99).unwrap_or_default()),
         used.as_secs_f64() / window * 100.0,
     );
@@ -302,19 +302,19 @@ fn small_packets() -> Result<()> {
         sent += u64::from(from.send(&[0; 22]).is_ok());
     }
     let seconds = start.elapsed().as_secs_f64();
-    let forth = bench.counters()[0].clone();
+    let forward = bench.counters()[0].clone();
     end.store(true, Ordering::Relaxed);
     let _ = receiver.join();
     println!(
         "64-byte UDP: {:.0} packets/s sent, {:.0} through the link, {:.0} received",
         sent as f64 / seconds,
-        forth.packets_out as f64 / seconds,
+        forward.packets_out as f64 / seconds,
         count.load(Ordering::Relaxed) as f64 / seconds,
     );
     Ok(())
 }
 
-/// Loss as a program sees it: UDP echoes that do not come back.
+/// Loss as an application sees it: UDP packets that do not arrive.
 fn loss() -> Result<()> {
     let lossy = Profile { loss: Some(Loss::Random { probability: 0.02 }), ..Profile::default() };
     let bench = Bench::new(lossy, Profile::default())?;
@@ -368,8 +368,8 @@ fn main() -> Result<()> {
         queue: Queue::Packets(100),
         ..Profile::default()
     };
-    let back = Profile { delay: Duration::from_millis(20), ..Profile::default() };
-    tcp("TCP, 10 Mbit/s, 20 ms each way", slow, back, "4")?;
+    let reverse = Profile { delay: Duration::from_millis(20), ..Profile::default() };
+    tcp("TCP, 10 Mbit/s, 20 ms each way", slow, reverse, "4")?;
     let bucket = |mode| Profile {
         bucket: Some(Bucket {
             credit_bytes: 2_000_000,

@@ -1,16 +1,16 @@
-//! A limit on the CPU of a program: a cgroup of version 1 or 2, removed when the program is gone.
+//! A CPU quota for a program: a cgroup (v1 or v2), removed when the program is gone.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
 
-/// Period of the limit, microseconds: the kernel's own default.
+/// Period of the quota, microseconds: the kernel's default.
 const PERIOD_US: u64 = 100_000;
-/// Least quota that the kernel takes, microseconds.
-const LEAST_US: u64 = 1_000;
+/// Smallest quota that the kernel accepts, microseconds.
+const MIN_QUOTA_US: u64 = 1_000;
 
-/// A cgroup of the lab.
+/// A cgroup of the lab; dropping it removes it.
 pub(crate) struct Cgroup(PathBuf);
 
 impl Cgroup {
@@ -35,7 +35,7 @@ impl Cgroup {
         }
         std::fs::create_dir(&path).map_err(|error| failed(&path, error))?;
         let group = Cgroup(path);
-        let quota = ((share * PERIOD_US as f64) as u64).max(LEAST_US);
+        let quota = ((share * PERIOD_US as f64) as u64).max(MIN_QUOTA_US);
         if version == 2 {
             write(group.0.join("cpu.max"), format!("{quota} {PERIOD_US}"))?;
         } else {
@@ -45,9 +45,9 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// A shell command that moves the shell into it.
+    /// A shell command that moves the shell into the cgroup.
     pub(crate) fn enter(&self) -> String {
-        // 0 is whoever writes it, in any namespace of process ids.
+        // 0 is the writing process, in any PID namespace.
         format!("echo 0 > {}/cgroup.procs", self.0.display())
     }
 }
@@ -60,7 +60,7 @@ impl Drop for Cgroup {
 
 const PREFIX: &str = "netwhy-lab-";
 
-/// Removes a cgroup once its processes are gone; they may take a moment.
+/// Removes a cgroup; its processes may take a moment to be gone.
 fn remove(path: &Path) {
     for _ in 0..50 {
         if std::fs::remove_dir(path).is_ok() || !path.exists() {
@@ -83,7 +83,7 @@ pub(crate) fn sweep(is_gone: &dyn Fn(u32) -> bool) {
     }
 }
 
-/// Where the cpu controller is mounted, and its version; the first version wins where both are.
+/// Where the cpu controller is mounted, and the version of cgroups; v1 where both have it.
 fn controller(mounts: &str) -> Option<(PathBuf, u8)> {
     let find = |kind: &str, option: Option<&str>| {
         mounts.lines().find_map(|line| {
@@ -101,7 +101,7 @@ mod tests {
     use super::controller;
 
     #[test]
-    fn the_controller_is_found() {
+    fn the_cpu_controller_is_found() {
         let old = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpuset cgroup \
                    rw,cpuset 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\n\
                    cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";

@@ -1,4 +1,4 @@
-//! Errors of the lab: what was tried, on what, what happened, and what to do.
+//! Errors of the lab: what failed, on what, why, and what to do.
 
 /// Result of the lab.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Error(String);
 
 impl Error {
-    /// An error in words.
+    /// An error with this message.
     pub fn new(words: impl Into<String>) -> Self {
         Error(words.into())
     }

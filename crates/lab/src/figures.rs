@@ -1,65 +1,71 @@
-//! Figures of a workload, read from what its program printed.
+//! The figures of a workload, parsed from what its program printed.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::scenario::types::Reads;
+use crate::scenario::types::OutputFormat;
 
-/// Figures by name; the unit is the end of the name.
+/// Figures by name; names end in their unit.
 pub type Figures = BTreeMap<String, f64>;
 
-/// Names of the figures that a program's output gives.
-pub(crate) fn names(reads: Reads) -> &'static [&'static str] {
+/// Names of the figures in this output.
+pub(crate) fn names(reads: OutputFormat) -> &'static [&'static str] {
     match reads {
-        Reads::Wrk => &["requests_per_second", "p50_ms", "p90_ms", "p99_ms", "errors"],
-        Reads::Ab => &["requests_per_second", "p50_ms", "p90_ms", "p99_ms", "longest_ms", "errors"],
-        Reads::Iperf3 => &["mbit_per_second", "retransmits", "seconds"],
-        Reads::Lines | Reads::Pattern => &[],
+        OutputFormat::Wrk => &["requests_per_second", "p50_ms", "p90_ms", "p99_ms", "errors"],
+        OutputFormat::Ab => {
+            &["requests_per_second", "p50_ms", "p90_ms", "p99_ms", "longest_ms", "errors"]
+        }
+        OutputFormat::Iperf3 => &["mbit_per_second", "retransmits", "seconds"],
+        OutputFormat::Lines | OutputFormat::Pattern => &[],
     }
 }
 
-/// Whether less is better.
-pub(crate) fn less_is_better(figure: &str) -> bool {
+/// Whether lower is better.
+pub(crate) fn lower_is_better(figure: &str) -> bool {
     figure.ends_with("_ms") || matches!(figure, "seconds" | "errors" | "retransmits")
 }
 
-/// By how much a figure is better than another one: 2 is twice as good.
+/// How many times better a figure has become: 2 is twice as good.
 pub(crate) fn improvement(figure: &str, before: f64, after: f64) -> f64 {
-    // Nothing is compared as little: one error, one thousandth of anything else.
+    // Zero counts as one error, or as one thousandth of anything else.
     let floor = if matches!(figure, "errors" | "retransmits") { 1.0 } else { 1e-3 };
     let (before, after) = (before.max(floor), after.max(floor));
-    if less_is_better(figure) { before / after } else { after / before }
+    if lower_is_better(figure) { before / after } else { after / before }
 }
 
-/// The figures in an output.
-pub(crate) fn read(reads: Reads, pattern: Option<&str>, output: &str) -> Figures {
+/// Parses an output.
+pub(crate) fn read(reads: OutputFormat, pattern: Option<&str>, output: &str) -> Figures {
     match reads {
-        Reads::Wrk => wrk(output),
-        Reads::Ab => ab(output),
-        Reads::Iperf3 => iperf3(output),
-        Reads::Lines => lines(output),
-        Reads::Pattern => pattern.map_or_else(Figures::new, |pattern| matched(pattern, output)),
+        OutputFormat::Wrk => wrk(output),
+        OutputFormat::Ab => ab(output),
+        OutputFormat::Iperf3 => iperf3(output),
+        OutputFormat::Lines => lines(output),
+        OutputFormat::Pattern => {
+            pattern.map_or_else(Figures::new, |pattern| matched(pattern, output))
+        }
     }
 }
 
-fn put(figures: &mut Figures, name: &str, value: Option<f64>) {
+fn insert_finite(figures: &mut Figures, name: &str, value: Option<f64>) {
     if let Some(value) = value.filter(|value| value.is_finite()) {
         figures.insert(name.to_string(), value);
     }
 }
 
-/// wrk, with `--latency` for the percentiles. Answers that are errors are none.
+/// wrk, with `--latency` for the percentiles. Error responses do not count as requests.
 fn wrk(output: &str) -> Figures {
     let mut figures = Figures::new();
     let (mut errors, mut refused, mut all) = (0.0, 0.0, 0.0);
     for line in output.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            ["Requests/sec:", rate] => put(&mut figures, "requests_per_second", rate.parse().ok()),
+            ["Requests/sec:", rate] => {
+                insert_finite(&mut figures, "requests_per_second", rate.parse().ok())
+            }
             [percent @ ("50%" | "90%" | "99%"), time] => {
                 let name = format!("p{}_ms", percent.trim_end_matches('%'));
-                put(&mut figures, &name, milliseconds(time));
+                insert_finite(&mut figures, &name, milliseconds(time));
             }
             ["Socket", "errors:", rest @ ..] => {
                 let counts =
@@ -71,15 +77,15 @@ fn wrk(output: &str) -> Figures {
             _ => {}
         }
     }
-    good(&mut figures, refused, all);
+    subtract_failed(&mut figures, refused, all);
     if !figures.is_empty() {
         figures.insert("errors".to_string(), errors + refused);
     }
     figures
 }
 
-/// Takes answers that are errors out of the rate.
-fn good(figures: &mut Figures, bad: f64, all: f64) {
+/// Subtracts error responses from the rate.
+fn subtract_failed(figures: &mut Figures, bad: f64, all: f64) {
     if let Some(rate) = figures.get_mut("requests_per_second").filter(|_| all > 0.0) {
         *rate *= (1.0 - bad / all).clamp(0.0, 1.0);
     }
@@ -88,8 +94,9 @@ fn good(figures: &mut Figures, bad: f64, all: f64) {
 /// A time as wrk writes it: `44.12ms`, `1.20s`, `830.00us`.
 fn milliseconds(text: &str) -> Option<f64> {
     let at = text.find(|c: char| c.is_ascii_alphabetic())?;
-    let number: f64 = text[..at].parse().ok()?;
-    match &text[at..] {
+    let (number, unit) = text.split_at_checked(at)?;
+    let number: f64 = number.parse().ok()?;
+    match unit {
         "us" => Some(number / 1000.0),
         "ms" => Some(number),
         "s" => Some(number * 1000.0),
@@ -106,7 +113,7 @@ fn ab(output: &str) -> Figures {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["Requests", "per", "second:", rate, ..] => {
-                put(&mut figures, "requests_per_second", rate.parse().ok());
+                insert_finite(&mut figures, "requests_per_second", rate.parse().ok());
             }
             ["Failed", "requests:", count] | ["Non-2xx", "responses:", count] => {
                 errors += count.parse().unwrap_or(0.0);
@@ -114,35 +121,38 @@ fn ab(output: &str) -> Figures {
             ["Complete", "requests:", count] => all = count.parse().ok(),
             [percent @ ("50%" | "90%" | "99%"), ms] => {
                 let name = format!("p{}_ms", percent.trim_end_matches('%'));
-                put(&mut figures, &name, ms.parse().ok());
+                insert_finite(&mut figures, &name, ms.parse().ok());
             }
-            ["100%", ms, ..] => put(&mut figures, "longest_ms", ms.parse().ok()),
+            ["100%", ms, ..] => insert_finite(&mut figures, "longest_ms", ms.parse().ok()),
             _ => {}
         }
     }
     if let Some(all) = all {
-        good(&mut figures, errors, all);
+        subtract_failed(&mut figures, errors, all);
         figures.insert("errors".to_string(), errors);
     }
     figures
 }
 
-/// `iperf3 --json`: what the receiver got.
+/// `iperf3 --json`: what the receiver received.
 fn iperf3(output: &str) -> Figures {
     let mut figures = Figures::new();
     let Ok(value) = serde_json::from_str::<Value>(output) else {
         return figures;
     };
-    let end = &value["end"];
-    let received = if end["sum_received"].is_null() { &end["sum"] } else { &end["sum_received"] };
-    let rate = received["bits_per_second"].as_f64();
-    put(&mut figures, "mbit_per_second", rate.map(|rate| rate / 1e6));
-    put(&mut figures, "seconds", received["seconds"].as_f64());
-    put(&mut figures, "retransmits", end["sum_sent"]["retransmits"].as_f64());
+    let number = |path: &str| value.pointer(path).and_then(Value::as_f64);
+    // UDP of older versions has only `sum`.
+    let received = |name: &str| {
+        number(&format!("/end/sum_received/{name}")).or_else(|| number(&format!("/end/sum/{name}")))
+    };
+    let rate = received("bits_per_second");
+    insert_finite(&mut figures, "mbit_per_second", rate.map(|rate| rate / 1e6));
+    insert_finite(&mut figures, "seconds", received("seconds"));
+    insert_finite(&mut figures, "retransmits", number("/end/sum_sent/retransmits"));
     figures
 }
 
-/// Lines `NAME VALUE`; of a name that comes again, the last.
+/// Lines `NAME VALUE`; the last one of a name counts.
 fn lines(output: &str) -> Figures {
     output
         .lines()
@@ -160,7 +170,11 @@ fn matched(pattern: &str, output: &str) -> Figures {
     let Ok(regex) = regex::Regex::new(pattern) else { return figures };
     for captures in regex.captures_iter(output) {
         for name in regex.capture_names().flatten() {
-            put(&mut figures, name, captures.name(name).and_then(|m| m.as_str().parse().ok()));
+            insert_finite(
+                &mut figures,
+                name,
+                captures.name(name).and_then(|m| m.as_str().parse().ok()),
+            );
         }
     }
     figures
@@ -171,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrk_is_read() {
+    fn wrk_is_parsed() {
         let output = "Running 3s test @ http://127.0.0.1/\n  2 threads and 100 connections\n  \
             Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency    43.97ms    1.20ms  \
             51.16ms   97.83%\n  Latency Distribution\n     50%   44.01ms\n     75%   44.10ms\n     \
@@ -188,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn ab_is_read() {
+    fn ab_is_parsed() {
         let output = "Complete requests:      1000\nFailed requests:        12\n   (Connect: 12, \
             Receive: 0)\nNon-2xx responses:      3\nRequests per second:    412.50 [#/sec] (mean)\n\
             \n  50%     18\n  90%    210\n  99%   1042\n 100%   3011 (longest request)\n";
@@ -199,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn iperf3_lines_and_patterns_are_read() {
+    fn iperf3_lines_and_patterns_are_parsed() {
         let output = r#"{"end":{"sum_sent":{"retransmits":7},
             "sum_received":{"bits_per_second":9.5e7,"seconds":3.01}}}"#;
         assert_eq!(iperf3(output)["mbit_per_second"], 95.0);
@@ -210,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn less_is_better_for_times_and_errors() {
+    fn lower_is_better_for_times_and_errors() {
         assert_eq!(improvement("p50_ms", 44.0, 2.0), 22.0);
         assert_eq!(improvement("requests_per_second", 100.0, 450.0), 4.5);
         assert!(improvement("requests_per_second", 0.0, 450.0) > 1e5);

@@ -1,5 +1,5 @@
-//! The folder of a lab: files of its hosts, logs, captures, and what others need to know to look
-//! into it. Labs that were killed leave theirs behind; the next lab sweeps them.
+//! The directory of a lab: files of its hosts, logs, captures, and what other processes need to
+//! enter it. A lab that was killed leaves its directory behind; the next lab removes it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 const PREFIX: &str = "netwhy-lab-";
-const CARD: &str = "lab.json";
+const INFO_FILE: &str = "lab.json";
 
-/// What others need to know of a running lab.
+/// What other processes need to enter a running lab.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Card {
+pub struct LabInfo {
     /// Name of the scenario.
     pub scenario: String,
     /// Process of the lab.
     pub pid: u32,
-    /// When that process started, clock ticks since boot: process ids are used again.
-    started: u64,
-    /// Process 1 of each host, as the machine numbers it.
+    /// When that process started, clock ticks since boot: PIDs are reused.
+    start_time: u64,
+    /// Process 1 of each host, by its PID on the machine.
     pub hosts: BTreeMap<String, u32>,
 }
 
-/// The folder of this lab; removed with it.
+/// The directory of this lab; dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    /// A new folder.
+    /// A new directory.
     pub(crate) fn new() -> Result<Self> {
         use std::sync::atomic::{AtomicU32, Ordering};
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -40,13 +40,13 @@ impl Folder {
         Ok(Folder(path))
     }
 
-    /// Tells others of this lab.
-    pub(crate) fn tell(&self, scenario: &str, hosts: BTreeMap<String, u32>) -> Result<()> {
+    /// Writes down what other processes need to enter this lab.
+    pub(crate) fn publish(&self, scenario: &str, hosts: BTreeMap<String, u32>) -> Result<()> {
         let pid = std::process::id();
-        let started = started(pid).unwrap_or_default();
-        let card = Card { scenario: scenario.to_string(), pid, started, hosts };
-        let text = serde_json::to_string(&card).map_err(|error| Error::new(error.to_string()))?;
-        let path = self.0.join(CARD);
+        let started = start_time(pid).unwrap_or_default();
+        let info = LabInfo { scenario: scenario.to_string(), pid, start_time: started, hosts };
+        let text = serde_json::to_string(&info).map_err(|error| Error::new(error.to_string()))?;
+        let path = self.0.join(INFO_FILE);
         std::fs::write(&path, text)
             .map_err(|error| Error::new(format!("cannot write {}: {error}", path.display())))
     }
@@ -54,36 +54,37 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left is swept by the next lab.
+        // The next lab removes what is left.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 /// The labs that run on this machine.
-pub fn running() -> Vec<Card> {
-    let mut cards: Vec<Card> = folders().filter_map(|path| card(&path)).collect();
-    cards.retain(|card| started(card.pid) == Some(card.started));
-    cards.sort_by_key(|card| card.pid);
-    cards
+pub fn running() -> Vec<LabInfo> {
+    let mut labs: Vec<LabInfo> = folders().filter_map(|path| read_info(&path)).collect();
+    labs.retain(|lab| start_time(lab.pid) == Some(lab.start_time));
+    labs.sort_by_key(|lab| lab.pid);
+    labs
 }
 
-/// Removes what labs have left that were killed: folders, cgroups, a limit of the machine.
+/// Removes what killed labs have left behind: directories, cgroups, a limit of the machine.
 pub fn sweep() {
-    let gone = |pid: u32| started(pid).is_none();
+    let gone = |pid: u32| start_time(pid).is_none();
     for path in folders() {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let owner = name.as_deref().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
         let Some(owner) = owner.and_then(|pid| pid.parse().ok()) else { continue };
-        let reused = card(&path).is_some_and(|card| started(card.pid) != Some(card.started));
+        let reused =
+            read_info(&path).is_some_and(|lab| start_time(lab.pid) != Some(lab.start_time));
         if gone(owner) || reused {
             let _ = std::fs::remove_dir_all(&path);
         }
     }
     crate::cgroup::sweep(&gone);
-    crate::limit::sweep();
+    crate::conntrack_max::sweep();
 }
 
-/// Folders of labs that belong to this user: in a shared folder, anybody may make the like.
+/// Directories of labs that belong to this user: anybody can make such names in a shared directory.
 fn folders() -> impl Iterator<Item = PathBuf> {
     use std::os::unix::fs::MetadataExt as _;
     let own = rustix::process::geteuid().as_raw();
@@ -94,14 +95,14 @@ fn folders() -> impl Iterator<Item = PathBuf> {
     })
 }
 
-fn card(folder: &Path) -> Option<Card> {
-    let text = std::fs::read_to_string(folder.join(CARD)).ok()?;
+fn read_info(folder: &Path) -> Option<LabInfo> {
+    let text = std::fs::read_to_string(folder.join(INFO_FILE)).ok()?;
     serde_json::from_str(&text).ok()
 }
 
 /// When a process started, clock ticks since boot.
-fn started(pid: u32) -> Option<u64> {
+fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // After the name, which may hold anything: field 22 is the start time.
+    // Field 22, counted from behind the name, which may contain anything.
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }

@@ -1,6 +1,6 @@
-//! A host of the lab: a network, mounts, process ids and a name of its own, in namespaces without
-//! names. Its process 1 lives as long as the lab does; when it ends, however the lab ended, the
-//! kernel kills what runs on the host and takes its network apart. Nothing is left to sweep.
+//! A host of the lab: its own network, mounts, process ids and host name, in unnamed namespaces. Its
+//! process 1 lives as long as the lab; when it ends, however the lab ended, the kernel kills the
+//! host's processes and removes its network. Nothing is left behind.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,17 +17,17 @@ use rustix::process::{Signal, WaitOptions};
 
 use crate::error::{Error, Result};
 
-/// What process 1 prints once the host is as it should be.
-const READY: &str = "ready";
-/// Programs are looked for here too: servers are in sbin, which users do not have in their path.
-const PATHS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// What process 1 prints once the host is set up.
+const READY_LINE: &str = "ready";
+/// Appended to PATH: servers are in sbin, which users do not have there.
+const EXTRA_PATHS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A host of the lab.
 pub(crate) struct Host {
     pub(crate) name: String,
-    /// Process 1, as the machine numbers it.
+    /// The PID of process 1 on the machine.
     pub(crate) pid: u32,
-    /// Its folder.
+    /// Its directory.
     pub(crate) dir: PathBuf,
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -41,47 +41,47 @@ impl Host {
         std::fs::create_dir_all(&dir)
             .map_err(|error| Error::new(format!("cannot make {}: {error}", dir.display())))?;
         let (jobs, inbox) = channel::<Job>();
-        let (tell, told) = channel();
-        let (host_name, words) = (name.to_string(), init.to_vec());
+        let (result, started) = channel();
+        let (host_name, command) = (name.to_string(), init.to_vec());
         let thread = std::thread::Builder::new()
             .name(format!("lab {name}"))
             .spawn(move || {
-                let mut first = match first(&host_name, &words) {
-                    Ok(first) => first,
+                let mut process_1 = match start_init(&host_name, &command) {
+                    Ok(process_1) => process_1,
                     Err(error) => {
-                        let _ = tell.send(Err(error));
+                        let _ = result.send(Err(error));
                         return;
                     }
                 };
-                let _ = tell.send(Ok(first.id()));
+                let _ = result.send(Ok(process_1.id()));
                 for job in inbox {
                     job();
                 }
-                // Its input ends: it ends, and all others on the host with it.
-                drop(first.stdin.take());
-                let _ = first.wait();
+                // At the end of its input it ends, and with it all processes of the host.
+                drop(process_1.stdin.take());
+                let _ = process_1.wait();
             })
             .map_err(|error| Error::new(format!("cannot start a thread for {name}: {error}")))?;
-        let gone = || Error::new(format!("the host {name} ended before it began"));
-        let pid = told.recv().map_err(|_| gone())??;
+        let gone = || Error::new(format!("the host {name} ended before it was set up"));
+        let pid = started.recv().map_err(|_| gone())??;
         Ok(Host { name: name.to_string(), pid, dir, jobs: Some(jobs), thread: Some(thread) })
     }
 
-    /// Does something on the thread of this host, in its namespaces.
+    /// Runs a closure on the thread of this host, in its namespaces.
     pub(crate) fn inside<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let gone = || Error::new(format!("the host {} has ended", self.name));
-        let (tell, told) = channel();
+        let (result, done) = channel();
         let job = Box::new(move || {
-            let _ = tell.send(work());
+            let _ = result.send(work());
         });
         self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
-        told.recv().map_err(|_| gone())
+        done.recv().map_err(|_| gone())
     }
 
-    /// Starts a shell line whose output goes to a file; it leads a process group of its own.
+    /// Starts a shell line, which leads its own process group; its output goes to files.
     pub(crate) fn start_line(&self, line: &str, stdout: File, stderr: File) -> Result<Child> {
         let mut command = self.command(line);
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
@@ -89,7 +89,7 @@ impl Host {
         started.map_err(|error| Error::new(format!("cannot start «{line}»: {error}")))
     }
 
-    /// Runs a shell line to its end; it must succeed.
+    /// Runs a shell line to its end; returns its output. It must succeed.
     pub(crate) fn run(&self, line: &str) -> Result<String> {
         let mut command = self.command(line);
         let output = self.inside(move || command.stdin(Stdio::null()).output())?;
@@ -99,9 +99,9 @@ impl Host {
         if output.status.success() {
             return Ok(text(&output.stdout));
         }
-        let said = [text(&output.stderr), text(&output.stdout)].join("\n");
+        let printed = [text(&output.stderr), text(&output.stdout)].join("\n");
         let (host, status) = (&self.name, output.status);
-        Err(Error::new(format!("on {host}, «{line}» failed: {status}\n{}", said.trim())))
+        Err(Error::new(format!("on {host}, «{line}» failed: {status}\n{}", printed.trim())))
     }
 
     /// Whether a shell line succeeds.
@@ -115,15 +115,15 @@ impl Host {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", line]).current_dir(&self.dir).process_group(0);
         let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{path}:{PATHS}")).env("LC_ALL", "C");
+        command.env("PATH", format!("{path}:{EXTRA_PATHS}")).env("LC_ALL", "C");
         command
     }
 
-    /// Sets a sysctl of the host's network.
+    /// Sets a `net.*` sysctl of the host.
     pub(crate) fn set(&self, sysctl: &str, value: &str) -> Result<()> {
         if !sysctl.starts_with("net.") || sysctl.contains("..") || sysctl.contains('/') {
             return Err(Error::new(format!(
-                "{sysctl} is no sysctl of a host's network (net.*): it would change this machine"
+                "cannot set {sysctl}: only net.* belongs to a host, others would change this machine"
             )));
         }
         let path = format!("/proc/sys/{}", sysctl.replace('.', "/"));
@@ -133,31 +133,34 @@ impl Host {
         })
     }
 
-    /// Writes a file of the host: a relative name into its folder; an absolute one is laid over
-    /// the machine's file of that name, for this host only.
+    /// Writes a file of the host. A relative name is in its directory; an absolute one is mounted
+    /// over the machine's file of that name, for this host only.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<()> {
         let failed = |path: &Path, error: std::io::Error| {
             Error::new(format!("cannot write {} of {}: {error}", path.display(), self.name))
         };
-        let over = name.starts_with('/');
-        let path = if over {
+        let mounted_over = name.starts_with('/');
+        let path = if mounted_over {
             self.dir.join("over").join(name.replace('/', "_"))
         } else {
             self.dir.join(name)
         };
         if Path::new(name).components().any(|part| part.as_os_str() == "..") {
-            return Err(Error::new(format!("the file {name} of {} leaves its folder", self.name)));
+            return Err(Error::new(format!(
+                "the file {name} of {} is outside its directory",
+                self.name
+            )));
         }
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
         }
         std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
-        if over {
+        if mounted_over {
             let target = name.to_string();
             self.inside(move || rustix::mount::mount_bind(path, target))?.map_err(|errno| {
                 Error::new(format!(
-                    "cannot lay a file over {name} for {}: {errno} (a file of that name must be \
-                     there)",
+                    "cannot mount a file over {name} for {}: {errno} (a file of that name must \
+                     exist)",
                     self.name
                 ))
             })?;
@@ -175,14 +178,14 @@ impl Drop for Host {
     }
 }
 
-/// Makes the calling thread a host and starts its process 1.
-fn first(name: &str, init: &[OsString]) -> Result<Child> {
+/// Moves the calling thread into new namespaces and starts process 1 there.
+fn start_init(name: &str, init: &[OsString]) -> Result<Child> {
     sys::namespace::isolate(name)?;
-    let Some((program, words)) = init.split_first() else {
-        return Err(Error::new("no command for the first process of a host"));
+    let Some((program, arguments)) = init.split_first() else {
+        return Err(Error::new("no command for process 1 of a host"));
     };
     let mut child = Command::new(program)
-        .args(words)
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .process_group(0)
@@ -192,26 +195,26 @@ fn first(name: &str, init: &[OsString]) -> Result<Child> {
     if let Some(out) = child.stdout.take() {
         let _ = BufReader::new(out).read_line(&mut line);
     }
-    if line.trim() != READY {
+    if line.trim() != READY_LINE {
         let _ = child.kill();
         let _ = child.wait();
-        return Err(Error::new(format!("the first process of {name} did not start: {line}")));
+        return Err(Error::new(format!("process 1 of {name} did not start: {line}")));
     }
     Ok(child)
 }
 
-/// Process 1 of a host: shows its processes in `/proc`, buries orphans, and ends with its input.
+/// Process 1 of a host: mounts its `/proc`, reaps orphans, and ends with its input.
 ///
 /// # Errors
 ///
 /// `/proc` cannot be mounted.
 pub fn init() -> Result<()> {
-    // Two ways to learn that the lab is gone: its pipe is closed, and this signal.
+    // The end of the lab shows in two ways: its pipe is closed, and this signal.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let none = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", "/proc", "proc", none, None)
         .map_err(|errno| Error::new(format!("cannot mount /proc: {errno}")))?;
-    println!("{READY}");
+    println!("{READY_LINE}");
     std::thread::spawn(|| {
         loop {
             if rustix::process::wait(WaitOptions::empty()).is_err() {

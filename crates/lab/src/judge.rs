@@ -1,52 +1,52 @@
-//! What was found, held against what must be found.
+//! What netwhy named, compared with what it must name.
 
 use model::Finding;
 use serde::Serialize;
 
-use crate::scenario::types::{Expect, Step};
-use crate::watcher::Said;
+use crate::observer::Diagnosis;
+use crate::scenario::types::{Excuse, Expect, Step};
 
-/// What an observer found.
+/// The result of one observer.
 #[derive(Debug, Clone, Serialize)]
-pub struct Seen {
+pub struct Observation {
     /// On which host.
     pub host: String,
-    /// From the start of the look to its report, seconds.
+    /// From the start of the observation to its report, seconds.
     pub seconds: f64,
-    /// The causes, worst first.
-    pub findings: Vec<Found>,
-    /// Consequences under these findings, by the cause that each would be.
-    pub effects: Vec<String>,
-    /// Causes that could not be decided.
+    /// The causes it named, worst first.
+    pub findings: Vec<NamedCause>,
+    /// Consequences that these findings list: the ids of the causes they would be.
+    pub also_causes: Vec<String>,
+    /// Causes that it could not decide.
     pub undecided: Vec<String>,
 }
 
-/// One finding, short.
+/// One finding in short.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Found {
+pub struct NamedCause {
     /// Id of the cause.
     pub cause: String,
     /// One line.
     pub title: String,
-    /// At fault: name, ends, processes.
+    /// At fault: name, addresses, processes.
     pub subject: String,
 }
 
-impl Seen {
-    /// The short form of a report.
-    pub(crate) fn of(host: &str, seconds: f64, report: &Said) -> Self {
-        let effects = report.findings.iter().flat_map(|finding| &finding.also_causes);
-        Seen {
+impl Observation {
+    /// The short form of a diagnosis.
+    pub(crate) fn new(host: &str, seconds: f64, diagnosis: &Diagnosis) -> Self {
+        let also_causes = diagnosis.findings.iter().flat_map(|finding| &finding.also_causes);
+        Observation {
             host: host.to_string(),
             seconds,
-            findings: report.findings.iter().map(Found::of).collect(),
-            effects: effects.filter_map(|effect| effect.cause.clone()).collect(),
-            undecided: report.undecided.iter().map(|u| u.cause.clone()).collect(),
+            findings: diagnosis.findings.iter().map(NamedCause::of).collect(),
+            also_causes: also_causes.filter_map(|effect| effect.cause.clone()).collect(),
+            undecided: diagnosis.undecided.iter().map(|one| one.cause.clone()).collect(),
         }
     }
 }
 
-impl Found {
+impl NamedCause {
     fn of(finding: &Finding) -> Self {
         let subject = &finding.subject;
         let ends = [subject.local, subject.remote].into_iter().flatten().map(|end| end.to_string());
@@ -57,7 +57,7 @@ impl Found {
                 parts.push(part);
             }
         }
-        Found {
+        NamedCause {
             cause: finding.cause.clone(),
             title: finding.title.clone(),
             subject: parts.join(" · "),
@@ -65,15 +65,15 @@ impl Found {
     }
 }
 
-/// The judgement of one step.
+/// The verdict on one step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Verdict {
     /// Causes expected and named, with the right subject.
     pub named: Vec<String>,
     /// Causes expected and not named.
     pub missed: Vec<Missed>,
-    /// Causes named that are not so.
-    pub wrong: Vec<Wrong>,
+    /// Causes named and not there.
+    pub wrong: Vec<WronglyNamed>,
 }
 
 /// A cause that was expected and not named.
@@ -81,64 +81,67 @@ pub struct Verdict {
 pub struct Missed {
     /// Id of the cause.
     pub cause: String,
-    /// Why it cannot be named yet; `None`: it should have been.
-    pub pending: Option<String>,
-    /// It was named, of something else: what was named.
-    pub instead: Option<String>,
+    /// Why it cannot be named here; `None`: it should have been.
+    pub excuse: Option<Excuse>,
+    /// The cause was named with another subject: this one.
+    pub named_subject: Option<String>,
 }
 
-/// A cause that was named and is not so.
+/// A cause that was named and is not there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Wrong {
+pub struct WronglyNamed {
     /// Id of the cause.
     pub cause: String,
-    /// Who named it.
+    /// On which host it was named.
     pub host: String,
-    /// What it was named of.
+    /// The subject it was named with.
     pub subject: String,
-    /// The scenario says that it would be worst to name just this.
-    pub worst: bool,
+    /// The scenario lists it under `never`: the worst mistake.
+    pub never: bool,
 }
 
 impl Verdict {
-    /// Nothing wrong, nothing missed but what cannot be named yet.
-    pub fn is_good(&self) -> bool {
-        self.wrong.is_empty() && self.missed.iter().all(|missed| missed.pending.is_some())
+    /// Nothing named wrongly, nothing missed without an excuse.
+    pub fn is_as_expected(&self) -> bool {
+        self.wrong.is_empty() && self.missed.iter().all(|missed| missed.excuse.is_some())
     }
 }
 
-/// Holds what was seen against a step; `fill` puts in what names in subjects stand for.
+/// Compares observations with what a step expects; `substitute` replaces names in subjects.
 pub(crate) fn judge(
     step: &Step,
-    seen: &[Seen],
-    fill: &dyn Fn(&str) -> crate::Result<String>,
+    observations: &[Observation],
+    substitute: &dyn Fn(&str) -> crate::Result<String>,
 ) -> crate::Result<Verdict> {
     let mut verdict = Verdict::default();
     for expect in &step.expect {
-        let texts: Vec<String> =
-            expect.subject.iter().map(|text| fill(text.get_ref())).collect::<Result<_, _>>()?;
-        let named: Vec<&Found> = found(expect, seen).collect();
+        let texts: Vec<String> = expect
+            .subject
+            .iter()
+            .map(|text| substitute(text.get_ref()))
+            .collect::<Result<_, _>>()?;
+        let named: Vec<&NamedCause> = findings_of(expect, observations).collect();
         let cause = expect.cause.get_ref().clone();
-        if named.iter().any(|found| texts.iter().all(|text| found.subject.contains(text))) {
+        if named.iter().any(|finding| texts.iter().all(|text| finding.subject.contains(text))) {
             verdict.named.push(cause);
         } else {
-            let instead = named.first().map(|found| found.subject.clone());
-            verdict.missed.push(Missed { cause, pending: expect.pending.clone(), instead });
+            let named_subject = named.first().map(|finding| finding.subject.clone());
+            verdict.missed.push(Missed { cause, excuse: expect.excuse(), named_subject });
         }
     }
-    for seen in seen {
-        for found in &seen.findings {
+    for observation in observations {
+        for finding in &observation.findings {
+            let is = |name: &toml::Spanned<String>| *name.get_ref() == finding.cause;
             let expected = step.expect.iter().any(|expect| {
-                let here = expect.on.as_ref().is_none_or(|on| *on.get_ref() == seen.host);
-                here && *expect.cause.get_ref() == found.cause
+                let host = expect.host.as_ref();
+                host.is_none_or(|host| *host.get_ref() == observation.host) && is(&expect.cause)
             });
-            let allowed = step.may.iter().any(|may| *may.get_ref() == found.cause);
-            if !expected && !allowed {
-                verdict.wrong.push(Wrong {
-                    cause: found.cause.clone(),
-                    host: seen.host.clone(),
-                    subject: found.subject.clone(),
-                    worst: step.never.iter().any(|never| *never.get_ref() == found.cause),
+            if !expected && !step.allow.iter().any(is) {
+                verdict.wrong.push(WronglyNamed {
+                    cause: finding.cause.clone(),
+                    host: observation.host.clone(),
+                    subject: finding.subject.clone(),
+                    never: step.never.iter().any(is),
                 });
             }
         }
@@ -146,71 +149,85 @@ pub(crate) fn judge(
     Ok(verdict)
 }
 
-fn found<'a>(expect: &'a Expect, seen: &'a [Seen]) -> impl Iterator<Item = &'a Found> {
-    seen.iter()
-        .filter(|seen| expect.on.as_ref().is_none_or(|on| *on.get_ref() == seen.host))
-        .flat_map(|seen| &seen.findings)
-        .filter(|found| found.cause == *expect.cause.get_ref())
+/// The findings of the expected cause, on the host that the expectation names.
+fn findings_of<'a>(
+    expect: &'a Expect,
+    observations: &'a [Observation],
+) -> impl Iterator<Item = &'a NamedCause> {
+    let host = expect.host.as_ref();
+    observations
+        .iter()
+        .filter(move |observation| host.is_none_or(|host| *host.get_ref() == observation.host))
+        .flat_map(|observation| &observation.findings)
+        .filter(|finding| finding.cause == *expect.cause.get_ref())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn seen(host: &str, causes: &[(&str, &str)]) -> Seen {
-        let found = |(cause, subject): &(&str, &str)| Found {
+    fn observation(host: &str, causes: &[(&str, &str)]) -> Observation {
+        let finding = |(cause, subject): &(&str, &str)| NamedCause {
             cause: (*cause).into(),
             title: String::new(),
             subject: (*subject).into(),
         };
-        Seen {
+        Observation {
             host: host.into(),
             seconds: 3.0,
-            findings: causes.iter().map(found).collect(),
-            effects: vec![],
+            findings: causes.iter().map(finding).collect(),
+            also_causes: vec![],
             undecided: vec![],
         }
     }
 
-    fn verdict(step: &str, seen: &[Seen]) -> Verdict {
+    fn verdict(step: &str, observations: &[Observation]) -> Verdict {
         let step: Step = toml::from_str(step).unwrap();
-        judge(&step, seen, &|text| Ok(text.to_string())).unwrap()
+        judge(&step, observations, &|text| Ok(text.to_string())).unwrap()
     }
 
     const STEP: &str = r#"
         expect = [
-            { cause = "fd-exhausted", subject = ["nginx"], on = "server" },
-            { cause = "rate-shaped", pending = "needs packets" },
+            { cause = "fd-exhausted", subject = ["nginx"], host = "server" },
+            { cause = "qdisc-drop", no_rule = "needs qdisc statistics" },
+            { cause = "rate-shaped", undecidable = "needs packets" },
         ]
-        may = ["syn-retransmitted"]
+        allow = ["syn-retransmitted"]
         never = ["accept-queue-overflow"]
     "#;
 
     #[test]
-    fn named_missed_and_wrong() {
-        let server = seen("server", &[("fd-exhausted", "nginx · 0.0.0.0:80")]);
-        let client = seen("client", &[("syn-retransmitted", "x")]);
+    fn causes_are_named_missed_or_wrong() {
+        let server = observation("server", &[("fd-exhausted", "nginx · 0.0.0.0:80")]);
+        let client = observation("client", &[("syn-retransmitted", "x")]);
         let good = verdict(STEP, &[server.clone(), client]);
         assert_eq!(good.named, ["fd-exhausted"]);
-        assert_eq!(good.missed[0].pending.as_deref(), Some("needs packets"));
-        assert!(good.is_good());
+        let excuses: Vec<_> = good.missed.iter().flat_map(|missed| missed.excuse.clone()).collect();
+        assert_eq!(
+            excuses,
+            [
+                Excuse::NoRule("needs qdisc statistics".into()),
+                Excuse::Undecidable("needs packets".into())
+            ]
+        );
+        assert!(good.is_as_expected());
 
-        let other = verdict(STEP, &[seen("server", &[("fd-exhausted", "php-fpm")])]);
-        assert_eq!(other.missed[0].instead.as_deref(), Some("php-fpm"));
-        assert!(!other.is_good());
+        let other = verdict(STEP, &[observation("server", &[("fd-exhausted", "php-fpm")])]);
+        assert_eq!(other.missed[0].named_subject.as_deref(), Some("php-fpm"));
+        assert!(!other.is_as_expected());
 
-        // The right cause, named on a host where it is not.
-        let there = verdict(STEP, &[server, seen("client", &[("fd-exhausted", "nginx")])]);
-        assert_eq!(there.wrong.len(), 1);
-        assert!(!there.is_good() && !there.wrong[0].worst);
-        let worst = verdict(STEP, &[seen("server", &[("accept-queue-overflow", "nginx")])]);
-        assert!(worst.wrong[0].worst);
+        let client = observation("client", &[("fd-exhausted", "nginx")]);
+        let wrong_host = verdict(STEP, &[server, client]);
+        assert_eq!(wrong_host.wrong.len(), 1);
+        assert!(!wrong_host.is_as_expected() && !wrong_host.wrong[0].never);
+        let never = verdict(STEP, &[observation("server", &[("accept-queue-overflow", "nginx")])]);
+        assert!(never.wrong[0].never);
     }
 
     #[test]
-    fn a_healthy_step_takes_no_name() {
+    fn any_cause_named_in_a_healthy_step_is_wrong() {
         let step = Step::default();
-        let judged = judge(&step, &[seen("a", &[("fd-exhausted", "x")])], &|t| Ok(t.into()));
+        let judged = judge(&step, &[observation("a", &[("fd-exhausted", "x")])], &|t| Ok(t.into()));
         assert_eq!(judged.unwrap().wrong.len(), 1);
     }
 }

@@ -1,32 +1,36 @@
-//! The lab: networks made of namespaces, broken in a known way, over which real programs run, and
-//! which netwhy has to diagnose.
+//! The lab: networks of namespaces, broken in a known way, over which real programs run and which
+//! netwhy has to diagnose.
 //!
-//! - [`scenario`]: the file that says all this, and those that are part of netwhy
-//! - [`emulator`]: a link in user space: delay, rate, queue, loss, reordering, buckets of credit
-//! - `plan`, `host`, `network`: interfaces and addresses on paper; a host; the network built
-//! - `process`, `cgroup`, `limit`: programs, their CPU, settings of the whole machine
+//! - [`scenario`]: scenario files, and those that are part of netwhy
+//! - [`emulator`]: a link in user space: delay, rate, queue, loss, reordering, token buckets
+//! - `plan`, `names`: interfaces and addresses of a scenario; what `${NAME}` stands for
+//! - `host`, `network`: a host; the network as it is built
+//! - `process`, `cgroup`, `conntrack_max`: programs, their CPU quota, a setting of the whole machine
 //! - [`figures`]: what a workload measured
-//! - [`run`]: one scenario, once; [`watcher`]: who looks; [`judge`]: what was found against what
-//!   must be found
+//! - [`run`], [`outcome`]: one run of one scenario, and its outcome
+//! - [`observer`], [`judge`]: how the lab uses netwhy; what netwhy named, against what it must name
+//! - `cpu_shortage`: how much CPU the machine lacked
 //! - [`score`]: many runs: named, missed, wrongly named
-//! - [`folder`]: files of a lab, and who else runs one
+//! - [`folder`]: the directory of a lab, and the other labs on this machine
 
 mod cgroup;
+mod conntrack_max;
+pub mod cpu_shortage;
 pub mod emulator;
 mod error;
 pub mod figures;
 pub mod folder;
 mod host;
 pub mod judge;
-mod limit;
 mod names;
 mod network;
+pub mod observer;
+pub mod outcome;
 mod plan;
 mod process;
 pub mod run;
 pub mod scenario;
 pub mod score;
-pub mod watcher;
 
 pub use error::{Error, Result};
 pub use host::init;

@@ -1,37 +1,37 @@
-//! What `${NAME}` stands for in a scenario: addresses, folders, programs.
+//! What `${NAME}` stands for in a scenario: addresses, directories, programs.
 
 use crate::plan::Plan;
 use crate::scenario::Scenario;
 
-/// The text with what `${NAME}` stands for in it; `Err` has the first unknown name.
-pub(crate) fn fill(
+/// Maximum length of an unknown name in an error, characters.
+const MAX_REPORTED_NAME: usize = 20;
+
+/// The text with every `${NAME}` replaced; `Err` has the first unknown name. `$${` is a plain `${`.
+pub(crate) fn substitute(
     text: &str,
     lookup: &dyn Fn(&str) -> Option<String>,
 ) -> std::result::Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find("${") {
-        let (before, from) = rest.split_at(at);
-        out.push_str(before);
-        // `$${` is a plain `${`.
-        if let Some(escaped) = before.strip_suffix('$') {
-            out.truncate(out.len() - (before.len() - escaped.len()));
+    while let Some((before, after)) = rest.split_once("${") {
+        if let Some(before) = before.strip_suffix('$') {
+            out.push_str(before);
             out.push_str("${");
-            rest = &from[2..];
+            rest = after;
             continue;
         }
-        let Some(end) = from.find('}') else {
-            return Err(from[2..].chars().take(20).collect());
+        let Some((name, behind)) = after.split_once('}') else {
+            return Err(after.chars().take(MAX_REPORTED_NAME).collect());
         };
-        let name = &from[2..end];
+        out.push_str(before);
         out.push_str(&lookup(name).ok_or_else(|| name.to_string())?);
-        rest = &from[end + 1..];
+        rest = behind;
     }
     out.push_str(rest);
     Ok(out)
 }
 
-/// What a name stands for, in a lab whose folder is `dir` and whose hosts have these first processes.
+/// What a name stands for in a lab with this directory; `pid` gives process 1 of a host.
 pub(crate) fn lookup(
     plan: &Plan,
     scenario: &Scenario,
@@ -40,7 +40,7 @@ pub(crate) fn lookup(
     pid: &dyn Fn(&str) -> Option<u32>,
 ) -> Option<String> {
     match name {
-        "seconds" => Some(scenario.workload.lasts.0.as_secs_f64().ceil().to_string()),
+        "seconds" => Some(scenario.workload.duration.0.as_secs_f64().ceil().to_string()),
         "php_fpm" => Some(php_fpm().unwrap_or_else(|| "php-fpm".to_string())),
         _ => {
             let (host, part) = name.split_once('.').map_or((name, None), |(h, p)| (h, Some(p)));
@@ -55,7 +55,7 @@ pub(crate) fn lookup(
     }
 }
 
-/// The php-fpm of this machine: Debian's has its version in its name.
+/// The php-fpm of this machine: on Debian its name includes the version.
 fn php_fpm() -> Option<String> {
     let mut names: Vec<String> = std::fs::read_dir("/usr/sbin")
         .ok()?
@@ -69,14 +69,14 @@ fn php_fpm() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::fill;
+    use super::substitute;
 
     #[test]
-    fn names_are_filled_in_and_unknown_ones_told() {
+    fn names_are_substituted_and_unknown_ones_reported() {
         let lookup = |name: &str| (name == "a").then(|| "1".to_string());
-        assert_eq!(fill("x ${a} $b ${a}", &lookup), Ok("x 1 $b 1".into()));
-        assert_eq!(fill("$${a} $$ ${a}", &lookup), Ok("${a} $$ 1".into()));
-        assert_eq!(fill("${b}", &lookup), Err("b".into()));
-        assert_eq!(fill("${a", &lookup), Err("a".into()));
+        assert_eq!(substitute("x ${a} $b ${a}", &lookup), Ok("x 1 $b 1".into()));
+        assert_eq!(substitute("$${a} $$ ${a}", &lookup), Ok("${a} $$ 1".into()));
+        assert_eq!(substitute("${b}", &lookup), Err("b".into()));
+        assert_eq!(substitute("${a", &lookup), Err("a".into()));
     }
 }

@@ -1,4 +1,4 @@
-//! The network of a scenario, built: hosts, wires or emulated links, addresses, routes, settings.
+//! The network of a scenario as it is built: hosts, links, addresses, routes, settings.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,29 +12,29 @@ use crate::host::Host;
 use crate::names;
 use crate::plan::{Interface, Plan};
 use crate::scenario::Scenario;
-use crate::scenario::types::{self, Effects, Link, Role};
-use crate::scenario::units::Room;
+use crate::scenario::types::{self, Impairments, Link, Role};
+use crate::scenario::units::Capacity;
 
-/// Room of a shaping bucket when none is given.
-const SHAPED_QUEUE: u64 = 256 << 10;
-/// Packets that wait for the emulator, which may be late for want of a CPU: the kernel would drop all
-/// beyond 500, and the scenario would have a loss that it does not ask for.
-const QUEUE: u32 = 10_000;
-/// MTU of an interface when none is given.
-const MTU: u16 = 1500;
+/// Queue of a shaper unless the scenario says otherwise, bytes.
+const DEFAULT_SHAPER_QUEUE_BYTES: u64 = 256 << 10;
+/// Transmit queue of the interfaces, packets. The emulator may be late when it has no CPU; with the
+/// kernel's default of 500 the scenario would have a loss that it does not ask for.
+const TX_QUEUE_PACKETS: u32 = 10_000;
+/// MTU of an interface unless the scenario says otherwise.
+const DEFAULT_MTU: u16 = 1500;
 
-/// A network that was built.
+/// A network that is up.
 pub(crate) struct Network {
-    // Links end before hosts.
+    // Dropped before the hosts.
     links: Vec<Option<emulator::Link>>,
     pub(crate) hosts: BTreeMap<String, Host>,
     plan: Plan,
-    /// How many changes of timelines have been made.
-    changes: std::cell::Cell<usize>,
+    /// How many changes of the timelines have been made.
+    changes_applied: std::cell::Cell<usize>,
 }
 
 impl Network {
-    /// Builds it. `dir` is the folder of this lab.
+    /// Builds it. `dir` is the directory of this lab.
     pub(crate) fn build(
         scenario: &Scenario,
         dir: &Path,
@@ -46,14 +46,14 @@ impl Network {
         for name in scenario.hosts.keys() {
             hosts.insert(name.clone(), Host::start(name, dir.join(name), init)?);
         }
-        let mut network = Network { links: Vec::new(), hosts, plan, changes: 0.into() };
-        let wiring = Wiring::start()?;
+        let mut network = Network { links: Vec::new(), hosts, plan, changes_applied: 0.into() };
+        let veth_maker = VethMaker::start()?;
         for (number, link) in scenario.links.iter().enumerate() {
-            let started = network.link(number, link, &wiring, seed)?;
+            let started = network.start_link(number, link, &veth_maker, seed)?;
             network.links.push(started);
         }
         for (name, host) in &scenario.hosts {
-            network.configure(scenario, name, host.is)?;
+            network.configure(scenario, name, host.role)?;
         }
         Ok(network)
     }
@@ -63,72 +63,73 @@ impl Network {
         self.hosts.get(name).ok_or_else(|| Error::new(format!("there is no host {name}")))
     }
 
-    /// A text of the scenario with what `${NAME}` stands for in it.
-    pub(crate) fn fill(&self, scenario: &Scenario, text: &str) -> Result<String> {
+    /// A text of the scenario with its `${NAME}` replaced.
+    pub(crate) fn substitute(&self, scenario: &Scenario, text: &str) -> Result<String> {
         let dir = self.hosts.values().next().and_then(|host| host.dir.parent());
         let dir = dir.map_or(String::new(), |dir| dir.display().to_string());
-        names::fill(text, &|name| {
+        names::substitute(text, &|name| {
             names::lookup(&self.plan, scenario, name, &dir, &|host| {
                 self.hosts.get(host).map(|host| host.pid)
             })
         })
-        .map_err(|name| Error::new(format!("nothing is called ${{{name}}}")))
+        .map_err(|name| Error::new(format!("unknown name ${{{name}}}")))
     }
 
-    /// Links as they are at the beginning of a workload: what a timeline changed is taken back.
-    pub(crate) fn begin(&self, scenario: &Scenario) {
-        self.changes.set(0);
+    /// Undoes the changes of timelines, before a workload starts.
+    pub(crate) fn reset_timelines(&self, scenario: &Scenario) {
+        self.changes_applied.set(0);
         for (link, running) in scenario.links.iter().zip(&self.links) {
             if let Some(running) = running.as_ref().filter(|_| !link.timeline.is_empty()) {
-                let (forth, back) = profiles(link, 0);
-                running.set(Some(forth), Some(back));
+                let (forward, reverse) = profiles(link, 0);
+                running.set_profiles(Some(forward), Some(reverse));
             }
         }
     }
 
-    /// Makes the changes of links whose time has come, each once.
-    pub(crate) fn change(&self, scenario: &Scenario, now: Duration) {
+    /// Makes the changes of timelines that are due, each once.
+    pub(crate) fn apply_timelines(&self, scenario: &Scenario, now: Duration) {
         let due = |link: &Link| link.timeline.iter().filter(|change| change.at.0 <= now).count();
         let all: usize = scenario.links.iter().map(due).sum();
-        if self.changes.replace(all) == all {
+        if self.changes_applied.replace(all) == all {
             return;
         }
         for (link, running) in scenario.links.iter().zip(&self.links) {
             if let Some(running) = running.as_ref().filter(|_| !link.timeline.is_empty()) {
-                let (forth, back) = profiles(link, due(link));
-                running.set(Some(forth), Some(back));
+                let (forward, reverse) = profiles(link, due(link));
+                running.set_profiles(Some(forward), Some(reverse));
             }
         }
     }
 
-    /// What each emulated link has done so far, by direction: `client-server`, `server-client`.
+    /// The counters of each emulated link so far, by direction: `client-server`, `server-client`.
     pub(crate) fn counters(&self) -> Vec<(String, emulator::Counters)> {
         let mut all = Vec::new();
-        for (link, wire) in
-            self.links.iter().zip(&self.plan.wires).filter_map(|(l, w)| l.as_ref().zip(Some(w)))
-        {
-            let [a, b] = [&wire[0].host, &wire[1].host];
-            let [forth, back] = link.counters();
-            all.push((format!("{a}-{b}"), forth));
-            all.push((format!("{b}-{a}"), back));
+        for (link, [a, b]) in self.links.iter().zip(&self.plan.wires) {
+            if let Some(link) = link {
+                let [forward, reverse] = link.counters();
+                all.push((format!("{}-{}", a.host, b.host), forward));
+                all.push((format!("{}-{}", b.host, a.host), reverse));
+            }
         }
         all
     }
 
-    /// A wire, or an emulated link where something is asked of it.
-    fn link(
+    /// Joins two hosts: by a veth pair, or by an emulated link if it has impairments.
+    fn start_link(
         &self,
         number: usize,
         link: &Link,
-        wiring: &Wiring,
+        veth_maker: &VethMaker,
         seed: u64,
     ) -> Result<Option<emulator::Link>> {
-        let [a, b] = &self.plan.wires[number];
+        let Some([a, b]) = self.plan.wires.get(number) else {
+            return Err(Error::new(format!("link {number} is not in the plan")));
+        };
         let (from, to) = (self.host(&a.host)?, self.host(&b.host)?);
-        let (forth, back) = profiles(link, 0);
-        let plain = forth == Profile::default() && back == Profile::default();
+        let (forward, reverse) = profiles(link, 0);
+        let plain = forward == Profile::default() && reverse == Profile::default();
         if plain && link.timeline.is_empty() {
-            wiring.wire(from, a, to, b)?;
+            veth_maker.connect(from, a, to, b)?;
             return Ok(None);
         }
         let tap = |host: &Host, end: &Interface| -> Result<sys::tap::Tap> {
@@ -137,20 +138,20 @@ impl Network {
         };
         let direction = |profile| Direction { profile, timeline: Vec::new() };
         let name = format!("{}-{}", a.host, b.host);
-        // Links differ: they must not lose the same packets.
+        // Each link has its own seed, or all would lose the same packets.
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
         let started = emulator::Link::start(
             &name,
             tap(from, a)?,
             tap(to, b)?,
-            direction(forth),
-            direction(back),
+            direction(forward),
+            direction(reverse),
             seed,
         )?;
         Ok(Some(started))
     }
 
-    /// Addresses, routes, sysctls, files, set-up.
+    /// Sets addresses, routes, sysctls and files, and runs the set-up.
     fn configure(&self, scenario: &Scenario, name: &str, role: Role) -> Result<()> {
         let host = self.host(name)?;
         let mut batch = String::from("link set lo up\n");
@@ -160,9 +161,9 @@ impl Network {
         for (wire, link) in self.plan.wires.iter().zip(&scenario.links) {
             for end in wire.iter().filter(|end| end.host == name) {
                 let dev = &end.name;
-                let mtu = link.interface_mtu.unwrap_or(MTU);
-                // Nothing of a String fails.
-                let _ = writeln!(batch, "link set {dev} mtu {mtu} txqueuelen {QUEUE}");
+                let mtu = link.interface_mtu.unwrap_or(DEFAULT_MTU);
+                // Writing to a String does not fail.
+                let _ = writeln!(batch, "link set {dev} mtu {mtu} txqueuelen {TX_QUEUE_PACKETS}");
                 match end.address {
                     Some(address) => {
                         let _ = writeln!(batch, "addr add {}/24 dev {dev}", address.v4);
@@ -186,97 +187,99 @@ impl Network {
         std::fs::write(&file, &batch)
             .map_err(|error| Error::new(format!("cannot write {}: {error}", file.display())))?;
         host.run("ip -batch network.batch")?;
-        let Some(wanted) = scenario.hosts.get(name) else { return Ok(()) };
-        for (sysctl, value) in &wanted.sysctls {
-            host.set(sysctl, &self.fill(scenario, value.get_ref())?)?;
+        let Some(settings) = scenario.hosts.get(name) else { return Ok(()) };
+        for (sysctl, value) in &settings.sysctls {
+            host.set(sysctl, &self.substitute(scenario, value.get_ref())?)?;
         }
-        for (file, text) in &wanted.files {
-            host.write(file, &self.fill(scenario, text.get_ref())?)?;
+        for (file, text) in &settings.files {
+            host.write(file, &self.substitute(scenario, text.get_ref())?)?;
         }
-        for line in &wanted.setup {
-            host.run(&self.fill(scenario, line.get_ref())?)?;
+        for line in &settings.setup {
+            host.run(&self.substitute(scenario, line.get_ref())?)?;
         }
         Ok(())
     }
 }
 
-/// A namespace with no other use than to make wires in: the machine's own never sees them.
-struct Wiring(std::sync::mpsc::Sender<(Vec<String>, std::sync::mpsc::Sender<Result<()>>)>);
+/// A network namespace in which veth pairs are made, so that the machine's own never sees them.
+struct VethMaker(std::sync::mpsc::Sender<(Vec<String>, std::sync::mpsc::Sender<Result<()>>)>);
 
-impl Wiring {
+impl VethMaker {
     fn start() -> Result<Self> {
         let (jobs, inbox) =
             std::sync::mpsc::channel::<(Vec<String>, std::sync::mpsc::Sender<Result<()>>)>();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (result, started) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let entered = sys::namespace::isolate_network();
-            let fine = entered.is_ok();
-            let _ = tell.send(entered);
-            for (words, answer) in inbox.into_iter().take_while(|_| fine) {
-                let _ = answer.send(ip(&words));
+            let usable = entered.is_ok();
+            let _ = result.send(entered);
+            for (arguments, result) in inbox.into_iter().take_while(|_| usable) {
+                let _ = result.send(ip(&arguments));
             }
         });
-        let gone = |_| Error::new("cannot make a namespace for the wires");
-        told.recv().map_err(gone)??;
-        Ok(Wiring(jobs))
+        let gone = |_| Error::new("cannot make a namespace for the veth pairs");
+        started.recv().map_err(gone)??;
+        Ok(VethMaker(jobs))
     }
 
-    fn wire(&self, from: &Host, a: &Interface, to: &Host, b: &Interface) -> Result<()> {
-        let words = format!(
+    fn connect(&self, from: &Host, a: &Interface, to: &Host, b: &Interface) -> Result<()> {
+        let arguments = format!(
             "link add name {} netns {} type veth peer name {} netns {}",
             a.name, from.pid, b.name, to.pid
         );
-        let words = words.split(' ').map(String::from).collect();
-        let (tell, told) = std::sync::mpsc::channel();
-        let gone = || Error::new("the namespace of the wires has ended");
-        self.0.send((words, tell)).map_err(|_| gone())?;
-        told.recv().map_err(|_| gone())?
+        let arguments = arguments.split(' ').map(String::from).collect();
+        let (result, done) = std::sync::mpsc::channel();
+        let gone = || Error::new("the namespace of the veth pairs has ended");
+        self.0.send((arguments, result)).map_err(|_| gone())?;
+        done.recv().map_err(|_| gone())?
     }
 }
 
-fn ip(words: &[String]) -> Result<()> {
-    let line = words.join(" ");
-    let output = std::process::Command::new("ip").args(words).output().map_err(|error| {
+/// Runs ip(8).
+fn ip(arguments: &[String]) -> Result<()> {
+    let line = arguments.join(" ");
+    let output = std::process::Command::new("ip").args(arguments).output().map_err(|error| {
         Error::new(format!("cannot run ip {line}: {error} (it is in the package iproute2)"))
     })?;
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::new(format!("ip {line} failed: {}", said.trim())))
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(Error::new(format!("ip {line} failed: {}", errors.trim())))
 }
 
 /// Profiles of both directions after the first `changes` changes of the timeline.
 fn profiles(link: &Link, changes: usize) -> (Profile, Profile) {
-    let mut forth = merged(Profile::default(), &[&link.both, &link.forth]);
-    let mut back = merged(Profile::default(), &[&link.both, &link.back]);
+    let mut forward = with_impairments(Profile::default(), &[&link.both, &link.forward]);
+    let mut reverse = with_impairments(Profile::default(), &[&link.both, &link.reverse]);
     for change in link.timeline.iter().take(changes) {
-        forth = merged(forth, &[&change.both, &change.forth]);
-        back = merged(back, &[&change.both, &change.back]);
+        forward = with_impairments(forward, &[&change.both, &change.forward]);
+        reverse = with_impairments(reverse, &[&change.both, &change.reverse]);
     }
-    (forth, back)
+    (forward, reverse)
 }
 
-fn merged(mut profile: Profile, effects: &[&Effects]) -> Profile {
-    for effect in effects {
-        if let Some(delay) = effect.delay {
+/// The profile with these impairments, later ones overriding earlier ones.
+fn with_impairments(mut profile: Profile, all: &[&Impairments]) -> Profile {
+    for one in all {
+        if let Some(delay) = one.delay {
             profile.delay = delay.0;
         }
-        if let Some(jitter) = effect.jitter {
+        if let Some(jitter) = one.jitter {
             profile.jitter = jitter.0;
         }
-        if let Some(rate) = effect.rate {
+        if let Some(rate) = one.rate {
             profile.rate = Some(rate.0);
         }
-        match effect.queue.map(|limit| limit.0) {
-            Some(Room::Bytes(bytes)) => profile.queue = emulator::Queue::Bytes(bytes),
-            Some(Room::Packets(packets)) => profile.queue = emulator::Queue::Packets(packets),
+        match one.queue.map(|limit| limit.0) {
+            Some(Capacity::Bytes(bytes)) => profile.queue = emulator::Queue::Bytes(bytes),
+            Some(Capacity::Packets(packets)) => profile.queue = emulator::Queue::Packets(packets),
             None => {}
         }
-        if let Some(loss) = effect.loss {
+        if let Some(loss) = one.loss {
             profile.loss = Some(emulator::Loss::Random { probability: loss.0 });
         }
-        if let Some(bursts) = &effect.bursts {
+        if let Some(bursts) = &one.burst_loss {
             profile.loss = Some(emulator::Loss::GilbertElliott {
                 to_bad: bursts.to_bad.0,
                 to_good: bursts.to_good.0,
@@ -284,20 +287,20 @@ fn merged(mut profile: Profile, effects: &[&Effects]) -> Profile {
                 in_good: bursts.in_good.0,
             });
         }
-        if let Some(reorder) = &effect.reorder {
-            let by = reorder.by.0;
-            profile.reorder = Some(emulator::Reorder { probability: reorder.share.0, by });
+        if let Some(reorder) = &one.reorder {
+            let by = reorder.delay.0;
+            profile.reorder = Some(emulator::Reorder { probability: reorder.share.0, delay: by });
         }
-        if let Some(duplicate) = effect.duplicate {
+        if let Some(duplicate) = one.duplicate {
             profile.duplicate = duplicate.0;
         }
-        if let Some(corrupt) = effect.corrupt {
+        if let Some(corrupt) = one.corrupt {
             profile.corrupt = corrupt.0;
         }
-        profile.mtu = effect.mtu.or(profile.mtu);
-        profile.black_hole_above = effect.black_hole_above.or(profile.black_hole_above);
-        if let Some(bucket) = &effect.bucket {
-            let queue = bucket.queue.map_or(SHAPED_QUEUE, |size| size.0);
+        profile.mtu = one.mtu.or(profile.mtu);
+        profile.black_hole_above = one.black_hole_above.or(profile.black_hole_above);
+        if let Some(bucket) = &one.token_bucket {
+            let queue = bucket.queue.map_or(DEFAULT_SHAPER_QUEUE_BYTES, |size| size.0);
             profile.bucket = Some(emulator::Bucket {
                 credit_bytes: bucket.credit.0,
                 rate: bucket.rate.0,

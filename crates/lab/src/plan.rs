@@ -1,34 +1,34 @@
-//! The network of a scenario on paper: interfaces, addresses and routes of every host.
+//! The addressing plan of a scenario: interfaces, addresses and routes of every host.
 //!
-//! Links that meet in a switch are one network; any other link is one of its own. Network `n` has
-//! 198.18.n.0/24 and fd00:0:0:n::/64, its members are numbered from 1 in the order in which the
-//! file names them. Hosts reach other networks through routers, by the fewest of them.
+//! Links that meet at a switch are one network; any other link is a network of its own. Network `n`
+//! has 198.18.n.0/24 and fd00:0:0:n::/64; its members are numbered from 1 in the order of the file.
+//! Hosts reach other networks through as few routers as possible.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::{Error, Result};
 use crate::scenario::Scenario;
-use crate::scenario::types::Role;
+use crate::scenario::types::{Link, Role};
 
-/// Networks that there is room for in 198.18.0.0/16.
-const NETWORKS: usize = 250;
+/// Maximum number of networks in 198.18.0.0/16, and of members in each.
+const MAX_NETWORKS: usize = 250;
 
-/// The network on paper.
+/// The addressing plan.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Wires, in the order of the file.
+    /// The two interfaces of each link, in the order of the file.
     pub(crate) wires: Vec<[Interface; 2]>,
     /// Routes of each host.
     pub(crate) routes: BTreeMap<String, Vec<Route>>,
 }
 
-/// One end of a wire.
+/// One end of a link.
 #[derive(Debug, Clone)]
 pub(crate) struct Interface {
     /// Host or switch.
     pub(crate) host: String,
-    /// Name of the interface there: `eth0`.
+    /// The name of the interface: `eth0`.
     pub(crate) name: String,
     /// `None` on a switch.
     pub(crate) address: Option<Address>,
@@ -59,11 +59,11 @@ impl Address {
 }
 
 impl Plan {
-    /// Draws the plan.
+    /// The plan of a scenario.
     pub(crate) fn of(scenario: &Scenario) -> Result<Self> {
         let networks = networks(scenario);
-        let role = |host: &str| scenario.hosts.get(host).map(|h| h.is).unwrap_or_default();
-        // How many interfaces each host has, and how many members each network.
+        let role = |host: &str| scenario.hosts.get(host).map(|h| h.role).unwrap_or_default();
+        // Interfaces of each host and members of each network so far.
         let mut interfaces: BTreeMap<String, usize> = BTreeMap::new();
         let mut members: BTreeMap<usize, usize> = BTreeMap::new();
         let mut next = |host: &str, network: usize| {
@@ -81,14 +81,16 @@ impl Plan {
         let wires: Vec<[Interface; 2]> = ends
             .map(|(link, n)| link.between.each_ref().map(|end| next(end.get_ref(), n)))
             .collect();
-        if members.len() > NETWORKS || members.values().any(|count| *count > NETWORKS) {
-            return Err(Error::new("more networks or hosts in one than there is room for (250)"));
+        if members.len() > MAX_NETWORKS || members.values().any(|count| *count > MAX_NETWORKS) {
+            return Err(Error::new(format!(
+                "too many networks, or too many hosts in one network: at most {MAX_NETWORKS} each"
+            )));
         }
         let routes = routes(&wires, &role);
         Ok(Plan { wires, routes })
     }
 
-    /// The address of a host: on its first link, or on the one to a peer. None without a link.
+    /// The address of a host on its first link, or on the link to a peer; `None` without one.
     pub(crate) fn address(&self, host: &str, peer: Option<&str>) -> Option<Address> {
         let ends = self.wires.iter().flat_map(|[a, b]| [(a, b), (b, a)]);
         let mut own = ends.filter(|(here, there)| {
@@ -98,29 +100,30 @@ impl Plan {
     }
 }
 
-/// The network of each link: links that meet in a switch share one.
+/// The network of each link: links that meet at a switch share the lowest number among them.
 fn networks(scenario: &Scenario) -> Vec<usize> {
-    let is_switch = |name: &str| scenario.hosts.get(name).is_some_and(|h| h.is == Role::Switch);
-    let mut of: Vec<usize> = (0..scenario.links.len()).collect();
-    // As often as there are links: chains of switches are that long at most.
+    let hosts = scenario.hosts.iter();
+    let switches: Vec<&String> =
+        hosts.filter(|(_, host)| host.role == Role::Switch).map(|(name, _)| name).collect();
+    let mut networks: Vec<usize> = (0..scenario.links.len()).collect();
+    // A chain of switches has at most as many links as there are: each pass extends the lowest
+    // number by one switch.
     for _ in 0..scenario.links.len() {
-        for a in 0..scenario.links.len() {
-            for b in 0..a {
-                let meet = scenario.links[a].between.iter().any(|host| {
-                    is_switch(host.get_ref())
-                        && scenario.links[b].between.iter().any(|h| h.get_ref() == host.get_ref())
-                });
-                if meet {
-                    let least = of[a].min(of[b]);
-                    (of[a], of[b]) = (least, least);
+        for switch in &switches {
+            let at_switch = |link: &Link| link.between.iter().any(|end| end.get_ref() == *switch);
+            let links = || scenario.links.iter().map(at_switch);
+            let lowest = links().zip(&networks).filter_map(|(at, n)| at.then_some(*n)).min();
+            for (at_switch, network) in links().zip(&mut networks) {
+                if let (true, Some(lowest)) = (at_switch, lowest) {
+                    *network = lowest;
                 }
             }
         }
     }
-    of
+    networks
 }
 
-/// Routes of every host to networks that it is not part of, through the fewest routers.
+/// Routes of every host to the networks it is not part of, through as few routers as possible.
 fn routes(wires: &[[Interface; 2]], role: &dyn Fn(&str) -> Role) -> BTreeMap<String, Vec<Route>> {
     let ends: Vec<&Interface> =
         wires.iter().flatten().filter(|end| end.address.is_some()).collect();
@@ -130,11 +133,11 @@ fn routes(wires: &[[Interface; 2]], role: &dyn Fn(&str) -> Role) -> BTreeMap<Str
             continue;
         }
         let mut found = Vec::new();
-        let mut seen: Vec<usize> =
+        let mut reached: Vec<usize> =
             ends.iter().filter(|e| e.host == start.host).map(|e| e.network).collect();
-        // Networks to look at, each with the router through which it is reached.
+        // Networks to visit, each with the first router on the way there.
         let mut queue: VecDeque<(usize, Option<Address>)> =
-            seen.iter().map(|network| (*network, None)).collect();
+            reached.iter().map(|network| (*network, None)).collect();
         while let Some((network, via)) = queue.pop_front() {
             let routers = ends
                 .iter()
@@ -143,10 +146,10 @@ fn routes(wires: &[[Interface; 2]], role: &dyn Fn(&str) -> Role) -> BTreeMap<Str
             for router in routers {
                 let first = via.or(router.address);
                 for next in ends.iter().filter(|e| e.host == router.host) {
-                    if seen.contains(&next.network) {
+                    if reached.contains(&next.network) {
                         continue;
                     }
-                    seen.push(next.network);
+                    reached.push(next.network);
                     queue.push_back((next.network, first));
                     if let Some(via) = first {
                         let n = next.network;
@@ -173,7 +176,7 @@ mod tests {
             .collect();
         let text = format!(
             "title=\"t\"\nabout=\"a\"\nkind=\"healthy\"\n{hosts}\n{links}\n\
-             [workload]\nhost=\"a\"\nrun=\"x\"\nreads=\"lines\"\nfigure=\"y\"\nlasts=\"1s\"\n\
+             [workload]\nhost=\"a\"\nrun=\"x\"\noutput=\"lines\"\nfigure=\"y\"\nduration=\"1s\"\n\
              [[observe]]\nhost=\"a\"\n"
         );
         Plan::of(&toml::from_str(&text).unwrap()).unwrap()
@@ -181,8 +184,10 @@ mod tests {
 
     #[test]
     fn a_router_joins_two_networks() {
-        let plan =
-            plan("[hosts]\na = {}\nb = {}\ngw = { is = \"router\" }", &[["a", "gw"], ["gw", "b"]]);
+        let plan = plan(
+            "[hosts]\na = {}\nb = {}\ngw = { role = \"router\" }",
+            &[["a", "gw"], ["gw", "b"]],
+        );
         let v4 = |host, peer| plan.address(host, peer).unwrap().v4.to_string();
         assert_eq!(v4("a", None), "198.18.0.1");
         assert_eq!(v4("gw", None), "198.18.0.2");
@@ -195,15 +200,15 @@ mod tests {
     }
 
     #[test]
-    fn hosts_at_one_switch_share_a_network_and_no_host_forwards() {
+    fn hosts_at_a_switch_share_a_network_and_hosts_do_not_forward() {
         let plan = plan(
-            "[hosts]\na = {}\nb = {}\nc = {}\nd = {}\nsw = { is = \"switch\" }",
+            "[hosts]\na = {}\nb = {}\nc = {}\nd = {}\nsw = { role = \"switch\" }",
             &[["a", "sw"], ["b", "sw"], ["c", "sw"], ["c", "d"]],
         );
         let v4 = |host| plan.address(host, None).unwrap().v4.to_string();
         assert_eq!([v4("a"), v4("b"), v4("c")], ["198.18.0.1", "198.18.0.2", "198.18.0.3"]);
         assert_eq!(plan.address("c", Some("d")).unwrap().v4.to_string(), "198.18.3.1");
-        assert!(plan.routes["a"].is_empty(), "c is no router");
+        assert!(plan.routes["a"].is_empty(), "c is not a router");
         assert!(plan.address("sw", None).is_none());
     }
 }

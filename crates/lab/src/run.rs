@@ -1,177 +1,122 @@
-//! One scenario, once: built, loaded, looked at, judged; mended where it can be, and looked at again.
+//! One run of one scenario: build it, load it, observe it, judge it; fix the fault and repeat.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
+
 use sys::Stop;
 
-use serde::Serialize;
-
+use crate::conntrack_max::ConntrackMax;
+use crate::cpu_shortage::CpuMeter;
 use crate::emulator::Counters;
 use crate::error::{Error, Result};
 use crate::figures::{self, Figures};
 use crate::folder::Folder;
-use crate::judge::{self, Seen, Verdict};
-use crate::limit::ConntrackMax;
+use crate::judge::{self, Observation};
 use crate::network::Network;
-use crate::process::{self, Running};
-use crate::scenario::types::{By, Mend, Process, Step};
-use crate::scenario::vary::Values;
+use crate::observer::Observer;
+use crate::outcome::{Conditions, Improvement, LinkUsage, Outcome, StepOutcome};
+use crate::process::{self, ProcessGroup, Running};
+use crate::scenario::types::{Fix, Process, Step};
 use crate::scenario::{Kind, Scenario, Source};
-use crate::watcher::Watcher;
 
 mod capture;
+mod observe;
 
-/// How long netwhy looks when the scenario does not say.
-const WINDOW: Duration = Duration::from_secs(3);
-/// How long after the start of the workload.
-const WARM_UP: Duration = Duration::from_millis(500);
-/// How long a workload may last beyond what it says.
-const GRACE: Duration = Duration::from_secs(30);
-/// How often the clock is looked at.
-const GLANCE: Duration = Duration::from_millis(10);
+/// How long a workload may run beyond its duration.
+const WORKLOAD_GRACE: Duration = Duration::from_secs(30);
+/// How often the clock and the programs are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How scenarios are run.
 pub struct Options<'a> {
     /// The command that runs [`crate::init`].
     pub init: Vec<OsString>,
-    /// Looks at hosts.
-    pub watcher: &'a dyn Watcher,
-    /// Whether the user asked to stop.
+    /// Observes hosts.
+    pub observer: &'a dyn Observer,
+    /// Set when the user asked to stop.
     pub stop: &'a Stop,
-    /// Told what is done now.
+    /// Receives a description of what is being done.
     pub progress: &'a dyn Fn(&str),
-    /// Where captures are copied.
+    /// Where captures are kept.
     pub captures: Option<PathBuf>,
-    /// Called with the lab still standing, before it is taken down.
-    pub keep: Option<&'a dyn Fn(&Standing<'_>)>,
-    /// Whether faults are mended and measured again.
-    pub mend: bool,
+    /// Called while the lab is still there, before it is taken down.
+    pub before_teardown: Option<&'a dyn Fn(&RunningLab<'_>)>,
+    /// How much of the scenario is run.
+    pub extent: Extent,
 }
 
-/// A lab that stands.
-pub struct Standing<'a> {
+/// How much of a scenario is run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// Only whether its causes are named: the workload of a broken network ends with the last
+    /// observer and is not measured.
+    Diagnose,
+    /// The figures of the workload too.
+    Measure,
+    /// Every fix too, and the figures after it.
+    #[default]
+    Fix,
+}
+
+/// A lab that is up.
+pub struct RunningLab<'a> {
     /// Name of the scenario.
     pub scenario: &'a str,
     /// Hosts, and process 1 of each.
     pub hosts: BTreeMap<String, u32>,
-    /// Its folder.
+    /// Its directory.
     pub folder: PathBuf,
-}
-
-/// What came of one run.
-#[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
-    /// Name of the scenario.
-    pub scenario: String,
-    /// Whether something is broken in it.
-    pub kind: &'static str,
-    /// Seed of its parameters and of its links; `None`: as they stand.
-    pub seed: Option<u64>,
-    /// Parameters.
-    pub parameters: Values,
-    /// What was seen before and after each remedy.
-    pub steps: Vec<Measured>,
-    /// What stopped it.
-    pub error: Option<String>,
-}
-
-/// One step.
-#[derive(Debug, Clone, Serialize)]
-pub struct Measured {
-    /// Causes that had to be named.
-    pub expected: Vec<String>,
-    /// All figures of the workload.
-    pub figures: Figures,
-    /// Name of the one that counts.
-    pub figure: String,
-    /// What each observer found.
-    pub seen: Vec<Seen>,
-    /// The judgement.
-    pub verdict: Verdict,
-    /// What emulated links did.
-    pub links: Vec<LinkUse>,
-    /// Improvement of the figure by the remedy of the step before.
-    pub improved: Option<Improved>,
-}
-
-/// What one direction of an emulated link did in a step.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LinkUse {
-    /// From which host to which: `client-server`.
-    pub name: String,
-    /// Packets that came to it.
-    pub packets: u64,
-    /// Packets that it dropped on purpose.
-    pub dropped: u64,
-    /// How late 99 % of all packets of this run left at most, against what was intended,
-    /// microseconds: large when the emulator itself had no CPU.
-    pub late_p99_us: u64,
-}
-
-/// What a remedy did to the figure.
-#[derive(Debug, Clone, Serialize)]
-pub struct Improved {
-    /// How many times better it had to be.
-    pub wanted: f64,
-    /// How many times better it was; `None`: the workload gave no figure.
-    pub got: Option<f64>,
-}
-
-impl Outcome {
-    /// As it should be: what can be named was named, nothing else was, remedies worked.
-    pub fn is_good(&self) -> bool {
-        self.error.is_none() && self.steps.iter().all(Measured::is_good)
-    }
-}
-
-impl Measured {
-    /// As it should be.
-    pub fn is_good(&self) -> bool {
-        let improved = self.improved.as_ref();
-        self.verdict.is_good() && improved.is_none_or(|i| i.got.is_some_and(|got| got >= i.wanted))
-    }
 }
 
 /// Runs a scenario; `seed` draws its parameters.
 pub fn run(source: &Source, seed: Option<u64>, options: &Options<'_>) -> Outcome {
-    let mut outcome = Outcome {
-        scenario: source.name.clone(),
-        kind: Kind::Fault.name(),
-        seed,
-        parameters: Values::default(),
-        steps: Vec::new(),
-        error: None,
-    };
-    let all = source.scenario(seed).and_then(|(scenario, values)| {
-        outcome.kind = scenario.kind.name();
-        outcome.parameters = values;
-        let mut lab = Lab::build(source, &scenario, seed, options)?;
-        let measured = lab.steps(&mut outcome.steps);
-        if let Some(keep) = options.keep {
-            keep(&lab.standing(&source.name));
-        }
-        measured
-    });
-    outcome.error = all.err().map(|error| error.to_string());
+    let mut outcome = Outcome::new(&source.name, seed);
+    let result = run_into(&mut outcome, source, seed, options);
+    outcome.error = result.err().map(|error| error.to_string());
     outcome
 }
 
-/// Builds a scenario's network, starts its programs, and leaves it to somebody to look around.
+fn run_into(
+    outcome: &mut Outcome,
+    source: &Source,
+    seed: Option<u64>,
+    options: &Options<'_>,
+) -> Result<()> {
+    let (scenario, values) = source.scenario(seed)?;
+    outcome.kind = scenario.kind.name();
+    outcome.parameters = values;
+    let clock = Instant::now();
+    let lab = Lab::build(source, &scenario, seed, options);
+    outcome.seconds.build = clock.elapsed().as_secs_f64();
+    let mut lab = lab?;
+    let clock = Instant::now();
+    let result = lab.run_steps(outcome);
+    outcome.seconds.steps = clock.elapsed().as_secs_f64();
+    if let Some(before_teardown) = options.before_teardown {
+        before_teardown(&lab.running_lab(&source.name));
+    }
+    let clock = Instant::now();
+    drop(lab);
+    outcome.seconds.teardown = clock.elapsed().as_secs_f64();
+    result
+}
+
+/// Builds a scenario's network, starts its programs, and calls `visit` before taking it down.
 ///
 /// # Errors
 ///
 /// What could not be built.
-pub fn stand(
+pub fn build_and_visit(
     source: &Source,
     options: &Options<'_>,
-    visit: &mut dyn FnMut(&Standing<'_>),
+    visit: &mut dyn FnMut(&RunningLab<'_>),
 ) -> Result<()> {
     let (scenario, _) = source.scenario(None)?;
     let lab = Lab::build(source, &scenario, None, options)?;
-    visit(&lab.standing(&source.name));
+    visit(&lab.running_lab(&source.name));
     Ok(())
 }
 
@@ -182,7 +127,7 @@ struct Lab<'a> {
     // In the order in which they end.
     running: BTreeMap<String, Running>,
     network: Network,
-    limit: Option<ConntrackMax>,
+    conntrack_max: Option<ConntrackMax>,
     folder: Folder,
     name: String,
 }
@@ -203,123 +148,129 @@ impl<'a> Lab<'a> {
         let folder = Folder::new()?;
         let network = Network::build(scenario, &folder.0, &options.init, seed.unwrap_or(1))?;
         let hosts = network.hosts.iter().map(|(name, host)| (name.clone(), host.pid)).collect();
-        folder.tell(&source.name, hosts)?;
+        folder.publish(&source.name, hosts)?;
         let mut lab = Lab {
             scenario,
             options,
             running: BTreeMap::new(),
             network,
-            limit: None,
+            conntrack_max: None,
             folder,
             name: source.name.clone(),
         };
-        for process in scenario.processes.iter().filter(|process| !process.late) {
+        for process in scenario.processes.iter().filter(|process| !process.with_workload) {
             (options.progress)(&format!("starting {}", process.name.get_ref()));
             lab.start(process)?;
         }
         if let Some(value) = &scenario.machine.nf_conntrack_max {
             (options.progress)("waiting for other labs that change nf_conntrack_max");
-            let value = lab.fill(value.get_ref())?;
-            lab.limit = Some(ConntrackMax::set(&value, options.stop)?);
+            let value = lab.substitute(value.get_ref())?;
+            lab.conntrack_max = Some(ConntrackMax::set(&value, options.stop)?);
         }
         Ok(lab)
     }
 
-    fn standing(&self, scenario: &'a str) -> Standing<'a> {
+    fn running_lab(&self, scenario: &'a str) -> RunningLab<'a> {
         let hosts = &self.network.hosts;
-        Standing {
+        RunningLab {
             scenario,
             hosts: hosts.iter().map(|(name, host)| (name.clone(), host.pid)).collect(),
             folder: self.folder.0.clone(),
         }
     }
 
-    fn fill(&self, text: &str) -> Result<String> {
-        self.network.fill(self.scenario, text)
+    fn substitute(&self, text: &str) -> Result<String> {
+        self.network.substitute(self.scenario, text)
     }
 
     fn start(&mut self, process: &Process) -> Result<()> {
         let host = self.network.host(process.host.get_ref())?;
-        let line = self.fill(process.run.get_ref())?;
+        let line = self.substitute(process.run.get_ref())?;
         let mut running = Running::start(host, process, &line)?;
-        running.wait_until_ready(host, process, &|text| self.fill(text), self.options.stop)?;
+        running.wait_until_ready(
+            host,
+            process,
+            &|text| self.substitute(text),
+            self.options.stop,
+        )?;
         self.running.insert(process.name.get_ref().clone(), running);
         Ok(())
     }
 
-    /// Every step, and what is left when all is mended.
-    fn steps(&mut self, done: &mut Vec<Measured>) -> Result<()> {
-        let none = Step::default();
+    /// Runs every step, and one more after the last fix.
+    fn run_steps(&mut self, outcome: &mut Outcome) -> Result<()> {
         let scenario = self.scenario;
-        let mut steps: Vec<&Step> = scenario.steps.iter().collect();
-        // When the last is mended, the network must be healthy.
-        let mended = Step {
-            may: steps.last().map(|step| step.may.clone()).unwrap_or_default(),
-            ..Step::default()
-        };
-        match steps.last() {
-            None => steps.push(&none),
-            Some(last) if !last.mend.is_empty() => steps.push(&mended),
-            Some(_) => {}
-        }
-        if !self.options.mend {
-            steps.truncate(1);
-        }
-        for (number, step) in steps.iter().enumerate() {
-            let of = if steps.len() > 1 {
-                format!(" ({} of {})", number + 1, steps.len())
-            } else {
-                String::new()
+        let steps = steps_to_run(scenario, self.options.extent);
+        let mut fixed: Option<&Step> = None;
+        for (index, step) in steps.iter().enumerate() {
+            let progress = match steps.len() {
+                1 => String::new(),
+                total => format!(" ({} of {total})", index + 1),
             };
             let before = self.network.counters();
-            let (figures, seen) = self.measure(&of)?;
-            let links = self.links(&before);
+            let cpu = CpuMeter::start();
+            let measured = self.measure(&progress);
+            let conditions =
+                Conditions { links: self.link_usage(&before), cpu_shortage: cpu.read() };
+            let (figures, observations) = measured.inspect_err(|_| {
+                outcome.failed_step = Some(conditions.clone());
+            })?;
             let figure = scenario.workload.figure.get_ref().clone();
-            let verdict = judge::judge(step, &seen, &|text| self.fill(text))?;
-            let before = number.checked_sub(1).and_then(|before| Some((before, done.get(before)?)));
-            let improved = before.and_then(|(before, measured)| {
-                let wanted = steps[before].improves?;
-                let pair = measured.figures.get(&figure).zip(figures.get(&figure));
-                let got = pair.map(|(b, a)| figures::improvement(&figure, *b, *a));
-                Some(Improved { wanted, got })
+            let verdict = judge::judge(step, &observations, &|text| self.substitute(text))?;
+            let required = fixed.and_then(|step| step.min_improvement);
+            let improvement = required.zip(outcome.steps.last()).map(|(required, before)| {
+                let pair = before.figures.get(&figure).zip(figures.get(&figure));
+                let measured = pair.map(|(b, a)| figures::improvement(&figure, *b, *a));
+                Improvement { required, measured }
             });
-            let expected = step.expect.iter().map(|e| e.cause.get_ref().clone()).collect();
-            done.push(Measured { expected, figures, figure, seen, verdict, links, improved });
-            if number + 1 < steps.len() {
-                (self.options.progress)("mending");
-                for mend in &step.mend {
-                    self.mend(mend)?;
-                }
+            outcome.steps.push(StepOutcome {
+                expected: step.expect.iter().map(|e| e.cause.get_ref().clone()).collect(),
+                figures,
+                figure,
+                observations,
+                verdict,
+                conditions,
+                improvement,
+            });
+            if index + 1 < steps.len() {
+                (self.options.progress)("fixing");
+                step.fix.iter().try_for_each(|fix| self.apply_fix(fix))?;
+                fixed = Some(step);
             }
         }
         Ok(())
     }
 
     /// What the links did since these counters were read.
-    fn links(&self, before: &[(String, Counters)]) -> Vec<LinkUse> {
+    fn link_usage(&self, before: &[(String, Counters)]) -> Vec<LinkUsage> {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let now = self.network.counters().into_iter().zip(before);
-        now.map(|((name, now), (_, before))| LinkUse {
-            name,
-            packets: now.packets_in - before.packets_in,
-            dropped: now.dropped() - before.dropped(),
-            late_p99_us: now.lateness.quantile(0.99).unwrap_or_default().as_micros() as u64,
+        now.map(|((name, now), (_, before))| {
+            let lateness = now.lateness.since(&before.lateness);
+            LinkUsage {
+                name,
+                packets: now.packets_in - before.packets_in,
+                dropped: now.dropped() - before.dropped(),
+                late_p99_us: micros(lateness.quantile(0.99).unwrap_or_default()),
+                late_max_us: micros(lateness.max()),
+            }
         })
         .collect()
     }
 
-    fn mend(&mut self, mend: &Mend) -> Result<()> {
-        if let (Some(on), Some(line)) = (&mend.on, &mend.run) {
-            let line = self.fill(line.get_ref())?;
-            self.network.host(on.get_ref())?.run(&line)?;
+    fn apply_fix(&mut self, fix: &Fix) -> Result<()> {
+        if let (Some(host), Some(line)) = (&fix.host, &fix.run) {
+            let line = self.substitute(line.get_ref())?;
+            self.network.host(host.get_ref())?.run(&line)?;
         }
-        if let Some(value) = &mend.nf_conntrack_max {
-            let value = self.fill(value.get_ref())?;
-            match &self.limit {
+        if let Some(value) = &fix.nf_conntrack_max {
+            let value = self.substitute(value.get_ref())?;
+            match &self.conntrack_max {
                 Some(limit) => limit.change(&value)?,
-                None => self.limit = Some(ConntrackMax::set(&value, self.options.stop)?),
+                None => self.conntrack_max = Some(ConntrackMax::set(&value, self.options.stop)?),
             }
         }
-        for name in &mend.restart {
+        for name in &fix.restart {
             drop(self.running.remove(name.get_ref()));
             let mut all = self.scenario.processes.iter();
             if let Some(process) = all.find(|process| process.name.get_ref() == name.get_ref()) {
@@ -329,138 +280,84 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    /// Runs the workload, and lets every observer look meanwhile.
-    fn measure(&mut self, of: &str) -> Result<(Figures, Vec<Seen>)> {
+    /// Runs the workload while every observer observes it.
+    fn measure(&mut self, progress: &str) -> Result<(Figures, Vec<Observation>)> {
         let scenario = self.scenario;
-        for process in scenario.processes.iter().filter(|process| process.late) {
+        for process in scenario.processes.iter().filter(|process| process.with_workload) {
             drop(self.running.remove(process.name.get_ref()));
             self.start(process)?;
         }
         let workload = &scenario.workload;
         let host = self.network.host(workload.host.get_ref())?;
-        let line = self.fill(workload.run.get_ref())?;
+        let line = self.substitute(workload.run.get_ref())?;
         let out = self.folder.0.join("workload.out");
         let err = self.folder.0.join("workload.err");
         let create = |path: &PathBuf| {
             std::fs::File::create(path)
                 .map_err(|error| Error::new(format!("cannot write {}: {error}", path.display())))
         };
-        (self.options.progress)(&format!("the workload runs, netwhy looks{of}"));
-        self.network.begin(scenario);
-        let captures = self.captures()?;
-        let mut child = Ended(host.start_line(&line, create(&out)?, create(&err)?)?);
+        (self.options.progress)(&format!("running the workload, observing{progress}"));
+        self.network.reset_timelines(scenario);
+        let captures = self.start_captures()?;
+        let mut workload_group =
+            ProcessGroup(host.start_line(&line, create(&out)?, create(&err)?)?);
         let begin = Instant::now();
-        let seen = self.look(&mut child, begin, captures)?;
-        let status = self.wait(&mut child, begin)?;
-        if scenario.processes.iter().any(|process| process.late) {
-            self.running.retain(|name, _| {
-                !scenario.processes.iter().any(|p| p.late && p.name.get_ref() == name)
-            });
+        let observations = self.observe(&mut workload_group, begin, captures)?;
+        let measured = scenario.kind == Kind::Healthy || self.options.extent != Extent::Diagnose;
+        let status = if measured { Some(self.wait(&mut workload_group, begin)?) } else { None };
+        drop(workload_group);
+        for process in scenario.processes.iter().filter(|process| process.with_workload) {
+            drop(self.running.remove(process.name.get_ref()));
         }
+        let Some(status) = status else { return Ok((Figures::new(), observations)) };
         let text = std::fs::read(&out).unwrap_or_default();
         let pattern = workload.pattern.as_ref().map(|pattern| pattern.get_ref().as_str());
-        let figures = figures::read(workload.reads, pattern, &String::from_utf8_lossy(&text));
-        // A broken network may leave a workload without a figure; a healthy one must give it.
+        let figures = figures::read(workload.output, pattern, &String::from_utf8_lossy(&text));
+        // A broken network may leave a workload without a figure; a healthy one must produce it.
         if scenario.kind == Kind::Healthy && !figures.contains_key(workload.figure.get_ref()) {
             return Err(Error::new(format!(
-                "the workload «{line}» gave no {} ({status})\n{}{}",
+                "the workload «{line}» printed no {} ({status})\n{}{}",
                 workload.figure.get_ref(),
                 process::tail(&err),
                 process::tail(&out)
             )));
         }
-        Ok((figures, seen))
+        Ok((figures, observations))
     }
 
-    /// All observers, each at its time.
-    fn look(
-        &self,
-        child: &mut Ended,
-        begin: Instant,
-        captures: Vec<(Child, PathBuf)>,
-    ) -> Result<Vec<Seen>> {
-        let stop = self.options.stop;
-        let watcher = self.options.watcher;
-        std::thread::scope(|scope| {
-            let mut looks = Vec::new();
-            let mut captures = captures.into_iter();
-            let alone = self.scenario.observe.iter().filter(|observe| observe.by != By::Path);
-            for observe in alone {
-                let host = self.network.host(observe.host.get_ref())?;
-                let (name, pid) = (host.name.clone(), host.pid);
-                let after = observe.after.map_or(WARM_UP, |after| after.0);
-                let time = observe.time.map_or(WINDOW, |time| time.0);
-                if observe.by == By::Capture {
-                    let capture = captures.next();
-                    looks.push(scope.spawn(move || {
-                        // It ends by itself; 126 and 127 are the shell's own.
-                        let (mut tcpdump, file) =
-                            capture.ok_or_else(|| Error::new("a capture was not started"))?;
-                        let code = tcpdump.wait().ok().and_then(|status| status.code());
-                        if matches!(code, Some(126 | 127)) {
-                            let what =
-                                "cannot run timeout or tcpdump (tools/setup test installs it)";
-                            return Err(Error::new(format!("no capture on {name}: {what}")));
-                        }
-                        let report = watcher.read(&file).map_err(|what| {
-                            Error::new(format!("netwhy could not read what {name} saw: {what}"))
-                        })?;
-                        Ok(Seen::of(&name, time.as_secs_f64(), &report))
-                    }));
-                    continue;
-                }
-                let probe = observe.run.as_ref().map(|run| self.fill(run.get_ref())).transpose()?;
-                looks.push(scope.spawn(move || {
-                    while begin.elapsed() < after {
-                        std::thread::sleep(GLANCE);
-                    }
-                    let start = Instant::now();
-                    let report = match &probe {
-                        None => watcher.watch(pid, time),
-                        Some(words) => watcher.probe(pid, words),
-                    };
-                    let report = report.map_err(|what| {
-                        Error::new(format!("netwhy could not look at {name}: {what}"))
-                    })?;
-                    Ok(Seen::of(&name, start.elapsed().as_secs_f64(), &report))
-                }));
-            }
-            while looks.iter().any(|look| !look.is_finished()) && !stop.is_set() {
-                self.network.change(self.scenario, begin.elapsed());
-                // Its zombie would be counted among the processes of the host.
-                let _ = child.0.try_wait();
-                std::thread::sleep(GLANCE);
-            }
-            let broken = |_| Error::new("an observer panicked: this is a bug of netwhy");
-            let seen = looks.into_iter().map(|look| look.join().map_err(broken)?).collect();
-            if stop.is_set() { Err(Error::new("interrupted")) } else { seen }
-        })
-        .and_then(|seen: Vec<Seen>| self.paths(seen))
-    }
-
-    fn wait(&self, child: &mut Ended, begin: Instant) -> Result<std::process::ExitStatus> {
-        let most = self.scenario.workload.lasts.0 + GRACE;
+    /// Waits until the workload ends by itself.
+    fn wait(&self, workload: &mut ProcessGroup, begin: Instant) -> Result<ExitStatus> {
+        let limit = self.scenario.workload.duration.0 + WORKLOAD_GRACE;
         loop {
-            self.network.change(self.scenario, begin.elapsed());
-            match child.0.try_wait() {
+            self.network.apply_timelines(self.scenario, begin.elapsed());
+            match workload.0.try_wait() {
                 Ok(Some(status)) => return Ok(status),
                 Ok(None) if self.options.stop.is_set() => return Err(Error::new("interrupted")),
-                Ok(None) if begin.elapsed() < most => std::thread::sleep(GLANCE),
+                Ok(None) if begin.elapsed() < limit => std::thread::sleep(POLL_INTERVAL),
                 Ok(None) => {
-                    let most = most.as_secs();
-                    return Err(Error::new(format!("the workload did not end within {most} s")));
+                    let limit = limit.as_secs();
+                    return Err(Error::new(format!("the workload did not end within {limit} s")));
                 }
-                Err(error) => return Err(Error::new(format!("the workload is lost: {error}"))),
+                Err(error) => {
+                    return Err(Error::new(format!("cannot wait for the workload: {error}")));
+                }
             }
         }
     }
 }
 
-/// A program that is ended with the step.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        process::end(&mut self.0);
+/// The steps of the file; after the last fix comes one that expects no cause.
+fn steps_to_run(scenario: &Scenario, extent: Extent) -> Vec<Step> {
+    let mut steps = scenario.steps.clone();
+    match steps.last() {
+        None => steps.push(Step::default()),
+        Some(last) if !last.fix.is_empty() => {
+            steps.push(Step { allow: last.allow.clone(), ..Step::default() });
+        }
+        Some(_) => {}
     }
+    if extent != Extent::Fix {
+        steps.truncate(1);
+    }
+    steps
 }

@@ -1,13 +1,15 @@
-//! The score of many runs: for each cause named, missed and wrongly named; precision, recall, time
-//! to diagnosis; and which cause was taken for which.
+//! The score of many runs: how often each cause was named, missed and wrongly named; precision,
+//! recall, time to diagnosis; and which cause was mistaken for which.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::run::{Measured, Outcome};
+use crate::outcome::{Improvement, Outcome, StepOutcome};
+use crate::scenario::types::Excuse;
 
-/// What stands in the matrix for a network in which nothing is broken, and for no name at all.
+/// Stands in the confusion matrix for a healthy network, and for no finding.
 const NOTHING: &str = "(nothing)";
 
 /// The score.
@@ -16,32 +18,34 @@ pub struct Score {
     /// Runs.
     pub runs: usize,
     /// Runs that did not come to their end.
-    pub broken: usize,
-    /// Each cause that was expected or named.
+    pub failed_runs: usize,
+    /// Every cause that was expected or named.
     pub causes: BTreeMap<String, Tally>,
-    /// Steps in which nothing was broken, and how many of them had a finding.
+    /// Steps in which nothing was broken.
     pub healthy: Healthy,
-    /// What was (first) and what was named for it (second), in steps.
+    /// How often each actual cause (first key) was named as which (second key), in steps.
     pub confusion: BTreeMap<String, BTreeMap<String, usize>>,
-    /// Remedies that were measured, and how many improved the figure as they had to.
-    pub remedies: Remedies,
+    /// Fixes whose effect was measured.
+    pub fixes: Fixes,
     #[serde(skip)]
     seconds: Vec<f64>,
 }
 
-/// One cause.
+/// The score of one cause.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Tally {
     /// Expected and named.
     pub named: usize,
-    /// Expected and not named, though its rule is there.
+    /// Expected and not named, although a rule decides it.
     pub missed: usize,
-    /// Expected and not named, for want of a rule.
-    pub pending: usize,
-    /// Named and not so.
+    /// Expected and not named, because netwhy has no rule for it.
+    pub no_rule: usize,
+    /// Expected and not named, because the observation does not decide it.
+    pub undecidable: usize,
+    /// Named and not there.
     pub wrong: usize,
-    /// Why it is pending.
-    pub why: Option<String>,
+    /// Why it could not be named, each reason once.
+    pub excuses: Vec<Excuse>,
 }
 
 /// Steps in which nothing was broken.
@@ -50,27 +54,38 @@ pub struct Healthy {
     /// All.
     pub steps: usize,
     /// Those with a finding.
-    pub disturbed: usize,
+    pub with_findings: usize,
 }
 
-/// Remedies.
+/// Fixes whose effect was measured.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Remedies {
-    /// Measured.
+pub struct Fixes {
+    /// All.
     pub measured: usize,
-    /// Those that improved the figure by what they had to.
-    pub worked: usize,
+    /// Those that improved the figure as required.
+    pub effective: usize,
 }
 
 impl Tally {
-    /// Named, of all that were named.
+    /// Expected and not named, for whatever reason.
+    pub fn all_missed(&self) -> usize {
+        self.missed + self.no_rule + self.undecidable
+    }
+
+    /// Share of the findings that were right.
     pub fn precision(&self) -> Option<f64> {
         share(self.named, self.named + self.wrong)
     }
 
-    /// Named, of all that should have been.
+    /// Share of the expected causes that were named.
     pub fn recall(&self) -> Option<f64> {
-        share(self.named, self.named + self.missed + self.pending)
+        share(self.named, self.named + self.all_missed())
+    }
+
+    /// Why it could not be named; empty if it could.
+    pub fn remark(&self) -> String {
+        let remarks: Vec<String> = self.excuses.iter().map(Excuse::sentence).collect();
+        remarks.join("; ")
     }
 }
 
@@ -84,7 +99,7 @@ impl Score {
         let mut score = Score::default();
         for outcome in outcomes {
             score.runs += 1;
-            score.broken += usize::from(outcome.error.is_some());
+            score.failed_runs += usize::from(outcome.error.is_some());
             for step in &outcome.steps {
                 score.add(step);
             }
@@ -93,25 +108,26 @@ impl Score {
         score
     }
 
-    fn add(&mut self, step: &Measured) {
+    fn add(&mut self, step: &StepOutcome) {
         let verdict = &step.verdict;
         for cause in &verdict.named {
             self.tally(cause).named += 1;
-            self.confuse(cause, cause);
+            self.add_to_confusion(cause, cause);
         }
         let wrong: Vec<&str> = verdict.wrong.iter().map(|wrong| wrong.cause.as_str()).collect();
         for missed in &verdict.missed {
             let tally = self.tally(&missed.cause);
-            match &missed.pending {
-                Some(why) => {
-                    tally.pending += 1;
-                    tally.why = Some(why.clone());
-                }
+            match &missed.excuse {
+                Some(Excuse::NoRule(_)) => tally.no_rule += 1,
+                Some(Excuse::Undecidable(_)) => tally.undecidable += 1,
                 None => tally.missed += 1,
             }
+            if let Some(excuse) = missed.excuse.as_ref().filter(|e| !tally.excuses.contains(e)) {
+                tally.excuses.push(excuse.clone());
+            }
             match wrong.as_slice() {
-                [] => self.confuse(&missed.cause, NOTHING),
-                names => names.iter().for_each(|name| self.confuse(&missed.cause, name)),
+                [] => self.add_to_confusion(&missed.cause, NOTHING),
+                names => names.iter().for_each(|name| self.add_to_confusion(&missed.cause, name)),
             }
         }
         for cause in &wrong {
@@ -119,48 +135,48 @@ impl Score {
         }
         if step.expected.is_empty() {
             self.healthy.steps += 1;
-            self.healthy.disturbed += usize::from(!wrong.is_empty());
+            self.healthy.with_findings += usize::from(!wrong.is_empty());
             match wrong.as_slice() {
-                [] => self.confuse(NOTHING, NOTHING),
-                names => names.iter().for_each(|name| self.confuse(NOTHING, name)),
+                [] => self.add_to_confusion(NOTHING, NOTHING),
+                names => names.iter().for_each(|name| self.add_to_confusion(NOTHING, name)),
             }
         }
-        if let Some(improved) = &step.improved {
-            self.remedies.measured += 1;
-            let worked = improved.got.is_some_and(|got| got >= improved.wanted);
-            self.remedies.worked += usize::from(worked);
+        if let Some(improvement) = &step.improvement {
+            self.fixes.measured += 1;
+            self.fixes.effective += usize::from(Improvement::is_sufficient(improvement));
         }
-        self.seconds.extend(step.seen.iter().map(|seen| seen.seconds));
+        self.seconds.extend(step.observations.iter().map(|observation| observation.seconds));
     }
 
     fn tally(&mut self, cause: &str) -> &mut Tally {
         self.causes.entry(cause.to_string()).or_default()
     }
 
-    fn confuse(&mut self, is: &str, named: &str) {
-        let row = self.confusion.entry(is.to_string()).or_default();
+    fn add_to_confusion(&mut self, actual: &str, named: &str) {
+        let row = self.confusion.entry(actual.to_string()).or_default();
         *row.entry(named.to_string()).or_default() += 1;
     }
 
-    /// All causes together.
+    /// All causes together; without the reasons.
     pub fn total(&self) -> Tally {
         let mut total = Tally::default();
         for tally in self.causes.values() {
             total.named += tally.named;
             total.missed += tally.missed;
-            total.pending += tally.pending;
+            total.no_rule += tally.no_rule;
+            total.undecidable += tally.undecidable;
             total.wrong += tally.wrong;
         }
         total
     }
 
-    /// Recall over the causes whose rule is there.
-    pub fn recall_of_implemented(&self) -> Option<f64> {
+    /// Recall over the causes that could be named.
+    pub fn recall_of_decidable(&self) -> Option<f64> {
         let total = self.total();
         share(total.named, total.named + total.missed)
     }
 
-    /// Time from the start of a look to its report: median, 95th percentile, seconds.
+    /// Time from the start of an observation to its report: median and 95th percentile, seconds.
     pub fn time_to_diagnosis(&self) -> Option<(f64, f64)> {
         let at = |share: f64| {
             let last = self.seconds.len().checked_sub(1)?;
@@ -169,149 +185,145 @@ impl Score {
         Some((at(0.5)?, at(0.95)?))
     }
 
-    /// The score as Markdown: a table of causes, the totals, the matrix.
+    /// The score as Markdown: a table of causes, the totals, the confusion matrix.
     pub fn markdown(&self) -> String {
-        use std::fmt::Write as _;
         let mut out = String::from(
             "| cause | named | missed | wrongly named | precision | recall | |\n\
              |---|---:|---:|---:|---:|---:|---|\n",
         );
-        // Nothing of a String fails.
-        for (cause, tally) in &self.causes {
+        let total = self.total();
+        let causes = self.causes.iter().map(|(cause, tally)| (cause.clone(), tally));
+        for (cause, tally) in causes.chain([("**all**".to_string(), &total)]) {
+            // Writing to a String does not fail.
             let _ = writeln!(
                 out,
                 "| {cause} | {} | {} | {} | {} | {} | {} |",
                 tally.named,
-                tally.missed + tally.pending,
+                tally.all_missed(),
                 tally.wrong,
                 ratio(tally.precision()),
                 ratio(tally.recall()),
-                tally.why.as_deref().map(|why| format!("no rule yet: {why}")).unwrap_or_default()
+                tally.remark()
             );
         }
-        let total = self.total();
-        let _ = writeln!(
-            out,
-            "| **all** | {} | {} | {} | {} | {} | |\n",
-            total.named,
-            total.missed + total.pending,
-            total.wrong,
-            ratio(total.precision()),
-            ratio(total.recall())
-        );
+        out.push('\n');
         for line in self.summary() {
             let _ = writeln!(out, "- {line}");
         }
-        let columns: Vec<&String> = {
-            let named = self.confusion.values().flat_map(BTreeMap::keys);
-            let mut all: Vec<&String> = named.collect();
-            all.sort();
-            all.dedup();
-            all
-        };
-        let head: Vec<&str> = columns.iter().map(|name| name.as_str()).collect();
-        let _ = writeln!(out, "\n| is \\ named | {} |", head.join(" | "));
+        out.push_str(&self.confusion_matrix());
+        out
+    }
+
+    fn confusion_matrix(&self) -> String {
+        let mut columns: Vec<&String> = self.confusion.values().flat_map(BTreeMap::keys).collect();
+        columns.sort();
+        columns.dedup();
+        let heads: Vec<&str> = columns.iter().map(|name| name.as_str()).collect();
+        let mut out = format!("\n| actual \\ named | {} |\n", heads.join(" | "));
         let _ = writeln!(out, "|---|{}", "---:|".repeat(columns.len()));
-        for (is, row) in &self.confusion {
+        for (actual, row) in &self.confusion {
             let cells: Vec<String> = columns
                 .iter()
                 .map(|name| row.get(*name).map_or("·".to_string(), ToString::to_string))
                 .collect();
-            let _ = writeln!(out, "| {is} | {} |", cells.join(" | "));
+            let _ = writeln!(out, "| {actual} | {} |", cells.join(" | "));
         }
         out
     }
 
-    /// The totals, a sentence each.
+    /// The totals, one sentence each.
     pub fn summary(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let total = self.total();
-        if let Some(recall) = self.recall_of_implemented() {
+        if let Some(recall) = self.recall_of_decidable() {
             lines.push(format!(
-                "causes with a rule: {} of {} named, recall {recall:.3}",
+                "causes that could be named: {} of {} named, recall {recall:.3}",
                 total.named,
                 total.named + total.missed
             ));
         }
-        if total.pending > 0 {
-            lines.push(format!("{} more missed for want of a rule", total.pending));
+        if total.no_rule > 0 {
+            lines.push(format!("{} more missed: no rule yet", total.no_rule));
         }
-        lines.push(format!(
-            "healthy steps: {} of {} without a finding, precision {}",
-            self.healthy.steps - self.healthy.disturbed,
-            self.healthy.steps,
-            ratio(share(self.healthy.steps - self.healthy.disturbed, self.healthy.steps))
-        ));
-        if self.remedies.measured > 0 {
-            let (worked, all) = (self.remedies.worked, self.remedies.measured);
-            lines.push(format!("remedies: {worked} of {all} improved the figure as they had to"));
-        }
-        if let Some((median, most)) = self.time_to_diagnosis() {
+        if total.undecidable > 0 {
             lines.push(format!(
-                "time to diagnosis, the window included: {median:.1} s (median), {most:.1} s (p95)"
+                "{} more missed: not decidable from what was observed",
+                total.undecidable
             ));
         }
-        if self.broken > 0 {
-            lines.push(format!("{} of {} runs did not come to their end", self.broken, self.runs));
+        let quiet = self.healthy.steps - self.healthy.with_findings;
+        lines.push(format!(
+            "healthy steps: {quiet} of {} without a finding ({})",
+            self.healthy.steps,
+            share(quiet, self.healthy.steps)
+                .map_or("–".to_string(), |share| format!("{share:.3}"))
+        ));
+        if self.fixes.measured > 0 {
+            let (effective, all) = (self.fixes.effective, self.fixes.measured);
+            lines.push(format!("fixes: {effective} of {all} improved the figure as required"));
+        }
+        if let Some((median, p95)) = self.time_to_diagnosis() {
+            lines.push(format!(
+                "time to diagnosis, including the observation: {median:.1} s (median), \
+                 {p95:.1} s (p95)"
+            ));
+        }
+        if self.failed_runs > 0 {
+            lines.push(format!("{} of {} runs did not complete", self.failed_runs, self.runs));
         }
         lines
     }
 }
 
-fn ratio(value: Option<f64>) -> String {
+/// A ratio with two decimals; a dash where it is undefined.
+pub fn ratio(value: Option<f64>) -> String {
     value.map_or("–".to_string(), |value| format!("{value:.2}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::{Missed, Verdict, Wrong};
-    use crate::run::Improved;
+    use crate::judge::{Missed, Verdict, WronglyNamed};
 
-    fn step(expected: &[&str], named: &[&str], pending: &[&str], wrong: &[&str]) -> Measured {
+    fn step(expected: &[&str], named: &[&str], no_rule: &[&str], wrong: &[&str]) -> StepOutcome {
         let is_named = |cause: &&&str| named.contains(cause);
         let missed = expected.iter().filter(|cause| !is_named(cause)).map(|cause| Missed {
             cause: cause.to_string(),
-            pending: pending.contains(cause).then(|| "needs packets".to_string()),
-            instead: None,
+            excuse: no_rule.contains(cause).then(|| Excuse::NoRule("needs packets".to_string())),
+            named_subject: None,
         });
-        let wrongly = |cause: &&str| Wrong {
+        let wrongly_named = |cause: &&str| WronglyNamed {
             cause: cause.to_string(),
             host: "h".into(),
             subject: String::new(),
-            worst: false,
+            never: false,
         };
-        Measured {
+        StepOutcome {
             expected: expected.iter().map(ToString::to_string).collect(),
             figures: BTreeMap::new(),
             figure: "p50_ms".into(),
-            seen: vec![],
+            observations: vec![],
             verdict: Verdict {
                 named: named.iter().map(ToString::to_string).collect(),
                 missed: missed.collect(),
-                wrong: wrong.iter().map(wrongly).collect(),
+                wrong: wrong.iter().map(wrongly_named).collect(),
             },
-            links: vec![],
-            improved: Some(Improved { wanted: 2.0, got: Some(3.0) }),
+            conditions: Default::default(),
+            improvement: Some(Improvement { required: 2.0, measured: Some(3.0) }),
         }
     }
 
-    fn outcome(steps: Vec<Measured>) -> Outcome {
-        Outcome {
-            scenario: "s".into(),
-            kind: "fault",
-            seed: None,
-            parameters: Default::default(),
-            steps,
-            error: None,
-        }
+    fn outcome(steps: Vec<StepOutcome>) -> Outcome {
+        Outcome { steps, ..Outcome::new("s", None) }
     }
 
     #[test]
-    fn counts_precision_recall_and_confusion() {
+    fn precision_recall_and_confusion_are_counted() {
+        let mut undecidable = step(&["d"], &[], &[], &[]);
+        undecidable.verdict.missed[0].excuse = Some(Excuse::Undecidable("needs a probe".into()));
         let outcomes = [
             outcome(vec![step(&["a"], &["a"], &[], &[]), step(&[], &[], &[], &[])]),
-            outcome(vec![step(&["a", "b"], &["a"], &["b"], &[])]),
+            outcome(vec![step(&["a", "b"], &["a"], &["b"], &[]), undecidable]),
             outcome(vec![step(&["a"], &[], &[], &["c"]), step(&[], &[], &[], &["c"])]),
         ];
         let score = Score::of(&outcomes);
@@ -319,16 +331,20 @@ mod tests {
         assert_eq!(score.causes["a"].precision(), Some(1.0));
         assert_eq!(score.causes["b"].recall(), Some(0.0));
         assert_eq!(score.causes["c"].precision(), Some(0.0));
-        assert_eq!(score.recall_of_implemented(), Some(2.0 / 3.0));
-        assert_eq!((score.healthy.steps, score.healthy.disturbed), (2, 1));
+        assert_eq!((score.total().no_rule, score.total().undecidable), (1, 1));
+        assert_eq!(score.recall_of_decidable(), Some(2.0 / 3.0));
+        assert_eq!((score.healthy.steps, score.healthy.with_findings), (2, 1));
         assert_eq!(score.confusion["a"]["c"], 1);
         assert_eq!(score.confusion["b"][NOTHING], 1);
         assert_eq!(score.confusion[NOTHING]["c"], 1);
-        assert_eq!(score.remedies.worked, 5);
+        assert_eq!(score.fixes.effective, 6);
         let text = score.markdown();
-        assert!(
-            text.contains("| b | 0 | 1 | 0 | – | 0.00 | no rule yet: needs packets |"),
-            "{text}"
-        );
+        for row in [
+            "| b | 0 | 1 | 0 | – | 0.00 | no rule yet: needs packets |",
+            "| d | 0 | 1 | 0 | – | 0.00 | not decidable from this observation: needs a probe |",
+            "- 1 more missed: no rule yet\n- 1 more missed: not decidable from what was observed\n",
+        ] {
+            assert!(text.contains(row), "{text}");
+        }
     }
 }

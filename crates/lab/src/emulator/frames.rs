@@ -1,4 +1,4 @@
-//! Frames for the tests of the emulator: right ones, and any.
+//! Frames for the tests of the emulator: well-formed ones and arbitrary bytes.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::packet::checksum;
 
 const ETHERNET: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
-/// UDP from 198.18.0.1 to 198.18.0.2, DF set, with an IP packet of so many bytes.
+/// UDP from 198.18.0.1 to 198.18.0.2 with DF set; `bytes` is the length of the IP packet.
 pub(super) fn udp_v4(bytes: usize) -> Vec<u8> {
     let mut frame = ETHERNET.to_vec();
     frame.extend_from_slice(&[8, 0]);
@@ -38,12 +38,12 @@ fn ip_v4(bytes: usize) -> Vec<u8> {
     ip
 }
 
-/// What the checksum of UDP comes to; 0 when the packet's is right.
+/// The sum over a UDP datagram with its checksum; 0 when that is correct.
 pub(super) fn udp_v4_sum(ip: &[u8], udp: &[u8]) -> u16 {
     checksum(&[&ip[12..20], &[0, 17], &(udp.len() as u16).to_be_bytes(), udp])
 }
 
-/// UDP over IPv6 with an IP packet of so many bytes; its checksum is not filled in.
+/// UDP over IPv6 without a checksum; `bytes` is the length of the IP packet.
 pub(super) fn udp_v6(bytes: usize) -> Vec<u8> {
     let mut frame = ETHERNET.to_vec();
     frame.extend_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0]);
@@ -56,25 +56,28 @@ pub(super) fn udp_v6(bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Any frame: noise, right ones, right ones that were cut or in which bytes were changed.
+/// Any frame: random bytes, well-formed ones, and well-formed ones truncated or altered.
 pub(super) fn any() -> impl Strategy<Value = Vec<u8>> {
-    let right = (0..3, 48_usize..2000).prop_map(|(kind, bytes)| match kind {
+    let well_formed = (0..3, 48_usize..2000).prop_map(|(kind, bytes)| match kind {
         0 => udp_v4(bytes),
         1 => udp_v6(bytes),
         _ => tagged(bytes),
     });
-    let damaged =
-        (right.clone(), 0_usize..2000, prop::collection::vec((0_usize..80, any_byte()), 0..6))
-            .prop_map(|(mut frame, length, changes)| {
-                for (at, byte) in changes {
-                    if let Some(place) = frame.get_mut(at) {
-                        *place = byte;
-                    }
+    let damaged = (
+        well_formed.clone(),
+        0_usize..2000,
+        prop::collection::vec((0_usize..80, any_byte()), 0..6),
+    )
+        .prop_map(|(mut frame, length, changes)| {
+            for (at, byte) in changes {
+                if let Some(place) = frame.get_mut(at) {
+                    *place = byte;
                 }
-                frame.truncate(length);
-                frame
-            });
-    prop_oneof![prop::collection::vec(any_byte(), 0..100), right, damaged]
+            }
+            frame.truncate(length);
+            frame
+        });
+    prop_oneof![prop::collection::vec(any_byte(), 0..100), well_formed, damaged]
 }
 
 fn any_byte() -> impl Strategy<Value = u8> {

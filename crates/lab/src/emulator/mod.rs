@@ -1,37 +1,33 @@
-//! A link in user space: delay, rate, queue, loss, reordering, buckets of credit.
+//! A link in user space: delay, rate, queue, loss, reordering, token buckets.
 //!
-//! A [`Link`] joins two TAP devices, each in a network namespace of its own, and does to the
-//! frames of each direction what its [`Profile`] says. It needs no `netem`, which many kernels
-//! lack.
+//! A [`Link`] joins two TAP devices, each in its own network namespace, and impairs the frames of
+//! each direction according to its [`Profile`]. It needs no `netem`, which many kernels lack.
 //!
-//! - [`Profile`], [`Direction`]: what a link does
+//! - [`Profile`], [`Direction`]: what a link does to packets
 //! - [`Pipe`]: one direction as pure computation in virtual time
 //! - [`Link`]: the thread that reads and writes the devices
 //! - [`Counters`]: what it did
 //!
-//! **Frames that serve the link itself pass at once and are never lost**: ARP, IPv6 neighbour and
-//! router discovery, reports of multicast groups. Else a lab would measure how neighbours are
-//! found. They take no draw of the random generator either, as they come when the kernel likes.
+//! **Housekeeping frames pass at once and are never lost**: ARP, IPv6 neighbour and router
+//! discovery, multicast group reports. Otherwise a lab would measure neighbour resolution. They
+//! draw no random numbers either, because the kernel sends them whenever it likes.
 //!
-//! The random decisions depend on the seed and on how many packets came before: the same sequence
-//! of packets meets the same decisions, whatever its timing. The two directions draw from
-//! generators of their own.
+//! Random decisions depend on the seed and on the number of packets before: the same sequence of
+//! packets meets the same decisions, whatever its timing. Each direction has its own generator.
 
-mod bucket;
 mod counters;
-mod dice;
 #[cfg(test)]
 mod frames;
+mod link;
 mod loss;
 mod packet;
 mod pipe;
 mod profile;
-mod run;
+mod random;
+mod time;
+mod token_bucket;
 
 pub use counters::{Counters, Lateness};
+pub use link::Link;
 pub use pipe::{Departure, Pipe};
 pub use profile::{Bucket, Direction, Loss, Mode, Profile, Queue, Reorder};
-pub use run::Link;
-
-/// Nanoseconds since the link started.
-type Nanos = u64;

@@ -1,27 +1,34 @@
-//! What a scenario file says: the schema, each key with its meaning and its default.
+//! The schema of a scenario file: each key with its meaning and its default.
 //!
-//! Unknown keys are errors: a misspelt one would silently test something else.
+//! Unknown keys are errors: a misspelt key would silently test something else.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::units::{Limit, Rate, Share, Size, Time};
+use super::units::{QueueLimit, Rate, Share, Size, Time};
 
-/// A name that refers to something else in the file; its place is kept for errors.
+/// How long netwhy observes unless the scenario says otherwise.
+const DEFAULT_WINDOW: Duration = Duration::from_secs(3);
+
+/// A name that refers to something else in the file; its position is kept for errors.
 pub type Name = Spanned<String>;
 
 /// One scenario.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// One line: what is done to the network.
+    /// One line: what is configured or broken.
     pub title: String,
-    /// What happens, why, and what should be seen; for people.
+    /// What happens, why, and what it looks like; for people.
     pub about: String,
     /// Whether something is broken.
     pub kind: Kind,
+    /// Uses little CPU: the score may run several of these at the same time.
+    #[serde(default)]
+    pub low_cpu: bool,
     /// Parameters that `--vary` draws; `${NAME}` stands for them anywhere in a text.
     #[serde(default)]
     pub vary: BTreeMap<String, Parameter>,
@@ -30,18 +37,18 @@ pub struct Scenario {
     pub machine: Machine,
     /// Hosts, routers and switches.
     pub hosts: BTreeMap<String, Host>,
-    /// Wires between them.
+    /// Links between them.
     #[serde(default)]
     pub links: Vec<Link>,
     /// Programs that run all the time, started in this order.
     #[serde(default)]
     pub processes: Vec<Process>,
-    /// What is asked of the network, and the figure that it gives.
+    /// The load on the network, and the figure that measures how well it is served.
     pub workload: Workload,
-    /// Where netwhy looks; each is asked in every step.
+    /// Where netwhy observes; every observer runs in every step.
     pub observe: Vec<Observe>,
-    /// What must be found; then, if it can be mended, what mends it. Several make a chain in
-    /// which each remedy uncovers the next fault.
+    /// Causes that must be named, and how to fix them. Several steps make a chain in which each fix
+    /// uncovers the next fault.
     #[serde(default)]
     pub steps: Vec<Step>,
 }
@@ -50,11 +57,11 @@ pub struct Scenario {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// One fault.
+    /// One fault, or a chain of faults that are fixed one by one.
     Fault,
     /// Two faults or more at once.
     Compound,
-    /// Nothing: netwhy must find nothing.
+    /// Nothing is broken: netwhy must name nothing.
     Healthy,
 }
 
@@ -75,40 +82,40 @@ impl Kind {
 pub struct Parameter {
     /// Its value without `--vary`.
     pub default: f64,
-    /// Least value drawn; with `to`.
-    pub from: Option<f64>,
-    /// Greatest value drawn.
-    pub to: Option<f64>,
+    /// Smallest value drawn; needs `max`.
+    pub min: Option<f64>,
+    /// Largest value drawn.
+    pub max: Option<f64>,
     /// The values to draw from, instead of a range.
     #[serde(default)]
     pub choices: Vec<f64>,
 }
 
-/// Settings of the whole machine: one scenario at a time has them, and they are put back.
+/// Settings of the whole machine: one scenario at a time changes them, and they are restored.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// `net.netfilter.nf_conntrack_max`, which is one for all namespaces.
+    /// `net.netfilter.nf_conntrack_max`, which all namespaces share.
     pub nf_conntrack_max: Option<Text>,
 }
 
-/// A text in which `${NAME}` may stand.
+/// A text that may contain `${NAME}`.
 pub type Text = Spanned<String>;
 
 /// A host.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// What it is.
+    /// Host, router or switch.
     #[serde(default)]
-    pub is: Role,
-    /// Its sysctls of the network: `"net.core.somaxconn" = "4096"`.
+    pub role: Role,
+    /// Its `net.*` sysctls: `"net.core.somaxconn" = "4096"`.
     #[serde(default)]
     pub sysctls: BTreeMap<String, Text>,
-    /// Shell lines that are run once the network is up.
+    /// Shell lines to run once the network is up.
     #[serde(default)]
     pub setup: Vec<Text>,
-    /// Files: a relative name is in `${HOST.dir}`, an absolute one is seen by this host only.
+    /// Files: a relative name is in `${HOST.dir}`; an absolute one is visible to this host only.
     #[serde(default)]
     pub files: BTreeMap<String, Text>,
 }
@@ -120,14 +127,14 @@ pub enum Role {
     /// An end of connections.
     #[default]
     Host,
-    /// Forwards between its links; other hosts have their routes through it.
+    /// Forwards between its links; the routes of other hosts lead through it.
     Router,
     /// A bridge: its links are one network.
     Switch,
 }
 
-/// A wire between two hosts. `both` holds for both directions; `forth` (from the first host to the
-/// second) and `back` stand before it. Without any, it is a plain veth pair.
+/// A link between two hosts. `both` applies to both directions; `forward` (from the first host to
+/// the second) and `reverse` override it. Without impairments it is a plain veth pair.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
@@ -137,15 +144,15 @@ pub struct Link {
     pub interface_mtu: Option<u16>,
     /// Both directions.
     #[serde(default)]
-    pub both: Effects,
+    pub both: Impairments,
     /// From the first host to the second.
     #[serde(default)]
-    pub forth: Effects,
+    pub forward: Impairments,
     /// From the second host to the first.
     #[serde(default)]
-    pub back: Effects,
-    /// Changes while the workload runs, in order of time; what they do not say stays. Each step
-    /// begins without them.
+    pub reverse: Impairments,
+    /// Changes while the workload runs, in order of time; keys that a change leaves out stay as they
+    /// are. Every step begins without them.
     #[serde(default)]
     pub timeline: Vec<Change>,
 }
@@ -153,40 +160,40 @@ pub struct Link {
 /// What a link does to packets.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Effects {
+pub struct Impairments {
     /// One-way delay.
     pub delay: Option<Time>,
-    /// Greatest deviation from it, either way; order is kept.
+    /// Maximum deviation from the delay, up or down; packets keep their order.
     pub jitter: Option<Time>,
-    /// Rate.
+    /// Rate of the line.
     pub rate: Option<Rate>,
-    /// Room in front of the rate; what does not fit is dropped.
-    pub queue: Option<Limit>,
+    /// Queue in front of the line; packets that find no room are dropped.
+    pub queue: Option<QueueLimit>,
     /// Random loss.
     pub loss: Option<Share>,
     /// Loss in bursts (Gilbert-Elliott), instead of `loss`.
-    pub bursts: Option<Bursts>,
-    /// Packets held back so that others pass them.
+    pub burst_loss: Option<BurstLoss>,
+    /// Packets that are held back so that others overtake them.
     pub reorder: Option<Reorder>,
-    /// Share of packets sent twice.
+    /// Share of packets that are delivered twice.
     pub duplicate: Option<Share>,
     /// Share of packets with a flipped bit.
     pub corrupt: Option<Share>,
-    /// As a router with a smaller MTU behind it: larger packets are answered with ICMP.
+    /// As a router with a smaller next-hop MTU: larger packets are dropped with an ICMP error.
     pub mtu: Option<u16>,
-    /// Larger packets vanish without an answer.
+    /// Larger packets are dropped without an ICMP error.
     pub black_hole_above: Option<u16>,
     /// A token bucket with credit for bursts.
-    pub bucket: Option<Bucket>,
+    pub token_bucket: Option<TokenBucket>,
 }
 
-/// Loss in bursts: a good and a bad state, and the shares with which one follows the other.
+/// Loss in bursts: a good and a bad state, and the probabilities of a change between them.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bursts {
-    /// From good to bad, for each packet.
+pub struct BurstLoss {
+    /// From good to bad, per packet.
     pub to_bad: Share,
-    /// From bad to good, for each packet.
+    /// From bad to good, per packet.
     pub to_good: Share,
     /// Loss in the bad state.
     pub in_bad: Share,
@@ -194,39 +201,39 @@ pub struct Bursts {
     pub in_good: Share,
 }
 
-/// Packets held back.
+/// Packets that are held back.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reorder {
     /// Share of packets.
     pub share: Share,
-    /// How long.
-    pub by: Time,
+    /// For how long.
+    pub delay: Time,
 }
 
 /// A token bucket.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bucket {
+pub struct TokenBucket {
     /// Bytes that pass at once when it is full, as it is at the start.
     pub credit: Size,
-    /// Rate at which it fills.
+    /// Rate at which it refills.
     pub rate: Rate,
     /// Rate while credit lasts; that of the link if absent.
     pub burst_rate: Option<Rate>,
-    /// `police`: what finds no credit is dropped. `shape`: it waits.
+    /// `police`: packets without credit are dropped. `shape`: they wait.
     pub mode: Mode,
-    /// With `shape`: room for what waits; 256 KiB if absent.
+    /// With `shape`: room for waiting packets; 256 KiB if absent.
     pub queue: Option<Size>,
 }
 
-/// What happens without credit.
+/// What happens to packets without credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Dropped.
+    /// They are dropped.
     Police,
-    /// Waits.
+    /// They wait.
     Shape,
 }
 
@@ -238,71 +245,71 @@ pub struct Change {
     pub at: Time,
     /// Both directions.
     #[serde(default)]
-    pub both: Effects,
+    pub both: Impairments,
     /// From the first host to the second.
     #[serde(default)]
-    pub forth: Effects,
+    pub forward: Impairments,
     /// From the second host to the first.
     #[serde(default)]
-    pub back: Effects,
+    pub reverse: Impairments,
 }
 
 /// A program that runs all the time.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Process {
-    /// Its name here.
+    /// Its name in this file.
     pub name: Name,
     /// Where it runs.
     pub host: Name,
-    /// A shell line that stays in the foreground; its folder is `${HOST.dir}`.
+    /// A shell line that stays in the foreground; its working directory is `${HOST.dir}`.
     pub run: Text,
     /// When it is ready; at once if absent.
     #[serde(default)]
-    pub ready: Ready,
-    /// Share of one CPU that it may use (a cgroup limit).
-    pub cpu: Option<Share>,
-    /// Started when the workload starts, not before.
+    pub ready: Readiness,
+    /// Share of one CPU that it may use (a cgroup quota).
+    pub cpu_quota: Option<Share>,
+    /// Started anew right before each workload and ended after it.
     #[serde(default)]
-    pub late: bool,
+    pub with_workload: bool,
 }
 
 /// When a program is ready.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ready {
+pub struct Readiness {
     /// It listens on this TCP port.
     pub listens: Option<u16>,
     /// This file exists.
     pub file: Option<Text>,
     /// This shell line succeeds on its host.
     pub command: Option<Text>,
-    /// So long after all the others.
+    /// Time to wait after all the others hold.
     pub after: Option<Time>,
 }
 
-/// What is asked of the network.
+/// The load on the network.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Where it runs.
     pub host: Name,
-    /// A shell line; `${seconds}` is how long it must last.
+    /// A shell line; it must end by itself after `${seconds}`.
     pub run: Text,
-    /// What prints its figures.
-    pub reads: Reads,
-    /// With `reads = "pattern"`: a regular expression with named groups, each a figure.
+    /// The program whose output has the figures.
+    pub output: OutputFormat,
+    /// With `output = "pattern"`: a regular expression with named groups, each a figure.
     pub pattern: Option<Name>,
-    /// The figure that tells how good the network is: `requests_per_second`, `p50_ms`, ...
+    /// The figure that measures how well the network works: `requests_per_second`, `p50_ms`, ...
     pub figure: Name,
-    /// How long it lasts.
-    pub lasts: Time,
+    /// How long it runs.
+    pub duration: Time,
 }
 
-/// A program whose output has figures.
+/// What a workload prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reads {
+pub enum OutputFormat {
     /// wrk, best with `--latency`.
     Wrk,
     /// ab.
@@ -311,65 +318,72 @@ pub enum Reads {
     Iperf3,
     /// Lines `NAME VALUE`.
     Lines,
-    /// A regular expression.
+    /// Text to match with a regular expression.
     Pattern,
 }
 
-/// Where netwhy looks.
+/// Where and how netwhy observes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observe {
     /// On which host.
     pub host: Name,
-    /// How: live, or by a capture of this host's packets.
+    /// Live, from captures, or with a probe.
     #[serde(default)]
-    pub by: By,
+    pub by: Method,
     /// How long after the start of the workload.
     pub after: Option<Time>,
     /// For how long; 3 s if absent.
     #[serde(rename = "for")]
-    pub time: Option<Time>,
-    /// Bytes of each packet that a capture keeps; 128, for the headers, if absent.
-    pub snap: Option<u32>,
-    /// With `by = "probe"`: the words behind `netwhy`.
+    pub duration: Option<Time>,
+    /// Bytes of each packet that a capture keeps; 128, enough for the headers, if absent.
+    pub snaplen: Option<u32>,
+    /// With `by = "probe"`: the arguments of `netwhy`.
     pub run: Option<Text>,
     /// With `by = "path"`: the host whose capture is that of the server's end.
     pub server: Option<Name>,
 }
 
-/// How netwhy looks.
+impl Observe {
+    /// For how long it observes.
+    pub fn window(&self) -> Duration {
+        self.duration.map_or(DEFAULT_WINDOW, |duration| duration.0)
+    }
+}
+
+/// How netwhy observes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum By {
+pub enum Method {
     /// `netwhy --netns`.
     #[default]
     Live,
-    /// Packets of all its interfaces, written by tcpdump and read by `netwhy pcap`.
+    /// Packets of all its interfaces, captured by tcpdump and read by `netwhy pcap`.
     Capture,
-    /// Its capture and that of another host, held against each other.
+    /// Its capture and that of another host, compared.
     Path,
     /// A probe from it, which loads the network itself.
     Probe,
 }
 
-/// What must be found, and what mends it.
+/// Causes that must be named, and how to fix them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// Causes that must be named.
     #[serde(default)]
     pub expect: Vec<Expect>,
-    /// Causes that may be named besides: true, and not the point.
+    /// Causes that may be named as well: true, but not the point of the scenario.
     #[serde(default)]
-    pub may: Vec<Name>,
-    /// Causes that it would be worst to name; all that is not expected is wrong anyway.
+    pub allow: Vec<Name>,
+    /// Causes whose naming would be the worst mistake; all that are not expected are wrong anyway.
     #[serde(default)]
     pub never: Vec<Name>,
-    /// Shell lines that mend it: `on` which host, and what to start again.
+    /// What fixes the causes.
     #[serde(default)]
-    pub mend: Vec<Mend>,
-    /// By how much the figure must improve then.
-    pub improves: Option<f64>,
+    pub fix: Vec<Fix>,
+    /// How many times better the figure must be after the fix.
+    pub min_improvement: Option<f64>,
 }
 
 /// A cause that must be named.
@@ -378,24 +392,54 @@ pub struct Step {
 pub struct Expect {
     /// Its id.
     pub cause: Name,
-    /// Seen by which observer; by any if absent.
-    pub on: Option<Name>,
+    /// The host on which it must be named; any if absent.
+    pub host: Option<Name>,
     /// Texts that the subject must contain: a process, an address, a name.
     #[serde(default)]
     pub subject: Vec<Text>,
-    /// Why it cannot be named yet. Counted as missed.
-    pub pending: Option<String>,
+    /// netwhy has no rule for this cause: what a rule would need.
+    pub no_rule: Option<String>,
+    /// There is a rule, but what is observed here does not decide it: why.
+    pub undecidable: Option<String>,
 }
 
-/// What mends a fault.
+impl Expect {
+    /// Why the cause cannot be named in this scenario; `None`: it can.
+    pub fn excuse(&self) -> Option<Excuse> {
+        let no_rule = self.no_rule.clone().map(Excuse::NoRule);
+        no_rule.or_else(|| self.undecidable.clone().map(Excuse::Undecidable))
+    }
+}
+
+/// Why a cause that is there cannot be named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Excuse {
+    /// netwhy has no rule for it: what a rule would need.
+    NoRule(String),
+    /// There is a rule, but this observation does not decide it: why.
+    Undecidable(String),
+}
+
+impl Excuse {
+    /// One sentence for people.
+    pub fn sentence(&self) -> String {
+        match self {
+            Excuse::NoRule(needs) => format!("no rule yet: {needs}"),
+            Excuse::Undecidable(why) => format!("not decidable from this observation: {why}"),
+        }
+    }
+}
+
+/// What fixes a fault.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mend {
+pub struct Fix {
     /// On which host.
-    pub on: Option<Name>,
+    pub host: Option<Name>,
     /// A shell line.
     pub run: Option<Text>,
-    /// Processes to start again, by name.
+    /// Processes to restart, by name.
     #[serde(default)]
     pub restart: Vec<Name>,
     /// A setting of the whole machine.

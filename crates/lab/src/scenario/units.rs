@@ -1,4 +1,4 @@
-//! Figures with their units, as they are written in a scenario: `20ms`, `100mbit`, `64KiB`, `2%`.
+//! Values with units, as a scenario file writes them: `20ms`, `100mbit`, `64KiB`, `2%`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use text::parse;
 
-/// A figure that is written as text: parsed where it stands, so that an error names its line.
-macro_rules! written {
+/// A type that is parsed from a string while the file is read, so that an error points to its line.
+macro_rules! parsed_from_string {
     ($name:ident, $inner:ty, $expects:literal, $doc:literal) => {
         #[doc = $doc]
         #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
@@ -34,15 +34,25 @@ macro_rules! written {
     };
 }
 
-written!(Time, Duration, "a time such as \"20ms\", \"1.5s\", \"250us\"", "A time.");
-written!(Rate, u64, "a rate such as \"100mbit\", \"1.5gbit\", \"64kbit\"", "Bits a second.");
-written!(Size, u64, "a size such as \"1500B\", \"64KiB\", \"2MB\"", "Bytes.");
-written!(Share, f64, "a share such as \"2%\" or \"0.02\"", "A share, 0 to 1.");
-written!(Limit, Room, "a size (\"64KiB\") or packets (\"100p\")", "Room of a queue.");
+parsed_from_string!(Time, Duration, "a time such as \"20ms\", \"1.5s\", \"250us\"", "A time.");
+parsed_from_string!(
+    Rate,
+    u64,
+    "a rate such as \"100mbit\", \"1.5gbit\", \"64kbit\"",
+    "Bits per second."
+);
+parsed_from_string!(Size, u64, "a size such as \"1500B\", \"64KiB\", \"2MB\"", "Bytes.");
+parsed_from_string!(Share, f64, "a share such as \"2%\" or \"0.02\"", "A share, 0 to 1.");
+parsed_from_string!(
+    QueueLimit,
+    Capacity,
+    "a size (\"64KiB\") or packets (\"100p\")",
+    "Length of a queue."
+);
 
-/// Room of a queue.
+/// How much a queue holds.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub enum Room {
+pub enum Capacity {
     /// Bytes.
     Bytes(u64),
     /// Packets.
@@ -52,7 +62,7 @@ pub enum Room {
 impl FromStr for Time {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
-        /// Nothing in a lab lasts longer: eleven days.
+        /// Eleven days: nothing in a lab takes longer.
         const MAX_TIME: Duration = Duration::from_secs(1_000_000);
         match parse::duration_with_unit(text) {
             Ok(time) if time <= MAX_TIME => Ok(Time(time)),
@@ -82,15 +92,15 @@ impl FromStr for Share {
     }
 }
 
-impl FromStr for Limit {
+impl FromStr for QueueLimit {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
         match parse::scaled(text, &[("p", 1.0), ("packets", 1.0)]) {
             Some(packets) if (1.0..=1e7).contains(&packets) => {
-                Ok(Limit(Room::Packets(packets as u32)))
+                Ok(QueueLimit(Capacity::Packets(packets as u32)))
             }
             Some(_) => Err(()),
-            None => text.parse::<Size>().map(|size| Limit(Room::Bytes(size.0))),
+            None => text.parse::<Size>().map(|size| QueueLimit(Capacity::Bytes(size.0))),
         }
     }
 }
@@ -100,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_with_units() {
+    fn values_with_units_are_parsed() {
         assert_eq!("20ms".parse(), Ok(Time(Duration::from_millis(20))));
         assert_eq!("1.5 s".parse(), Ok(Time(Duration::from_millis(1500))));
         assert_eq!("0ms".parse(), Ok(Time(Duration::ZERO)));
@@ -108,18 +118,18 @@ mod tests {
         assert_eq!("64KiB".parse(), Ok(Size(65536)));
         assert_eq!("2%".parse(), Ok(Share(0.02)));
         assert_eq!("0.02".parse(), Ok(Share(0.02)));
-        assert_eq!("100p".parse(), Ok(Limit(Room::Packets(100))));
-        assert_eq!("1500B".parse(), Ok(Limit(Room::Bytes(1500))));
+        assert_eq!("100p".parse(), Ok(QueueLimit(Capacity::Packets(100))));
+        assert_eq!("1500B".parse(), Ok(QueueLimit(Capacity::Bytes(1500))));
     }
 
     #[test]
-    fn what_has_no_unit_or_no_sense_is_refused() {
+    fn values_without_a_unit_or_out_of_range_are_rejected() {
         for text in ["", "20", "ms", "-5ms", "1e9s", "20 parsecs", "9999999999999999s", "1.2.3s"] {
             assert_eq!(text.parse::<Time>(), Err(()), "{text}");
         }
         assert_eq!("0mbit".parse::<Rate>(), Err(()));
         assert_eq!("101%".parse::<Share>(), Err(()));
         assert_eq!("2".parse::<Share>(), Err(()));
-        assert_eq!("0p".parse::<Limit>(), Err(()));
+        assert_eq!("0p".parse::<QueueLimit>(), Err(()));
     }
 }

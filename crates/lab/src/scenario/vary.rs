@@ -1,10 +1,10 @@
-//! Parameters of a scenario: as they stand, or drawn by a seed.
+//! Parameters of a scenario: their defaults, or values drawn from a seed.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::Wrong;
+use super::problem::Problem;
 use super::types::Parameter;
 
 /// Values of the parameters of one run.
@@ -19,17 +19,16 @@ struct Parameters {
 }
 
 impl Values {
-    /// Draws the values of a scenario's text.
-    pub(super) fn draw(text: &str, seed: Option<u64>) -> Result<Self, Wrong> {
-        let parameters: Parameters = toml::from_str(text)
-            .map_err(|error| Wrong { at: error.span(), what: error.message().to_string() })?;
+    /// Draws the values for the text of a scenario.
+    pub(super) fn draw(text: &str, seed: Option<u64>) -> Result<Self, Problem> {
+        let parameters: Parameters = toml::from_str(text)?;
         let mut random = seed.map(fastrand::Rng::with_seed);
         let mut values = BTreeMap::new();
         for (name, parameter) in parameters.vary {
             let plain = parameter.get_ref();
-            let value = match (plain.from, plain.to, plain.choices.as_slice()) {
-                (Some(from), Some(to), []) if from <= to && (to - from).is_finite() => {
-                    random.as_mut().map(|random| between(random, from, to))
+            let value = match (plain.min, plain.max, plain.choices.as_slice()) {
+                (Some(min), Some(max), []) if min <= max && (max - min).is_finite() => {
+                    random.as_mut().map(|random| draw_between(random, min, max))
                 }
                 (None, None, [_, ..]) => {
                     let choice = random.as_mut().and_then(|random| random.choice(&plain.choices));
@@ -37,9 +36,10 @@ impl Values {
                 }
                 _ => {
                     let what = format!(
-                        "the parameter {name} needs either from and to, in order, or choices"
+                        "the parameter {name} needs either min and max, in this order of size, or \
+                         choices"
                     );
-                    return Err(Wrong::at(&parameter, what));
+                    return Err(Problem::at(&parameter, what));
                 }
             };
             values.insert(name, value.unwrap_or(plain.default));
@@ -52,26 +52,26 @@ impl Values {
         self.0.get(name).copied()
     }
 
-    /// All, in order of their names.
+    /// All values, in order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// The text with the values in it; other `${...}` stay.
-    pub(super) fn put_into(&self, text: &str) -> String {
+    /// The text with the values in it; any other `${...}` stays.
+    pub(super) fn substitute(&self, text: &str) -> String {
         self.0.iter().fold(text.to_string(), |text, (name, value)| {
             text.replace(&format!("${{{name}}}"), &value.to_string())
         })
     }
 }
 
-/// A value of a range; a whole number where both ends are.
-fn between(random: &mut fastrand::Rng, from: f64, to: f64) -> f64 {
-    if from.fract() == 0.0 && to.fract() == 0.0 {
-        from + random.u64(0..=(to - from) as u64) as f64
+/// A value of a range; a whole number if both ends are.
+fn draw_between(random: &mut fastrand::Rng, min: f64, max: f64) -> f64 {
+    if min.fract() == 0.0 && max.fract() == 0.0 {
+        min + random.u64(0..=(max - min) as u64) as f64
     } else {
-        // Three digits are enough for a person who repeats it.
-        let value = from + random.f64() * (to - from);
+        // Three decimals, so that a person can repeat it.
+        let value = min + random.f64() * (max - min);
         (value * 1000.0).round() / 1000.0
     }
 }

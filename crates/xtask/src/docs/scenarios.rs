@@ -1,12 +1,12 @@
 //! The page of the scenarios, `docs/scenarios.md`.
 //!
-//! The files are read where they lie, not as a build of the crate `lab` has them: a file that came
-//! since that build must not be missing.
+//! The files are read from the repository, not from the build of the crate `lab`, which lacks files
+//! added since.
 
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
-use lab::scenario::types::{Expect, Mend, Step};
+use lab::scenario::types::{Excuse, Expect, Fix, Step};
 use lab::scenario::{Kind, Scenario, Source};
 
 /// The folder of the files.
@@ -17,21 +17,22 @@ const HEAD: &str = "\
 
 # The scenarios
 
-What [the lab](lab.md) can build: networks with real programs, broken in a known way or healthy.
-`netwhy lab list` prints their names, `netwhy lab run NAME` runs one. The parameters are as the
-files have them; `--seed` and `--vary` draw others. `${HOST}` is the address of a host.
+Networks that [the lab](lab.md) can build, with real programs, broken in a known way or healthy.
+`netwhy lab list` prints their names, `netwhy lab run NAME` runs one. The texts below have the default
+parameters; `--seed` and `--vary` draw others. `${HOST}` is the address of a host.
 ";
 
-/// The kinds, each with its heading and what is said below it.
+/// The kinds, each with its heading and the text below it.
 const KINDS: [(Kind, &str, &str); 3] = [
     (
         Kind::Fault,
         "Faults",
-        "One fault each. *No rule yet* means: netwhy cannot name the cause, for the reason given; \
-         the\nscore counts it as missed. Numbers are the steps of a chain, in which each remedy \
-         uncovers the\nnext fault.",
+        "One fault each. *No rule yet*: netwhy has no rule for the cause; the text says what one \
+         needs.\n*Not decidable*: netwhy has a rule, but what is observed here does not decide it. \
+         The score counts\nboth as missed. Numbers are the steps of a chain, in which each fix \
+         uncovers the next fault.",
     ),
-    (Kind::Compound, "Compounds", "Two causes or more at once: each must be named."),
+    (Kind::Compound, "Compounds", "Two or more causes at once; each must be named."),
     (Kind::Healthy, "Healthy", "Nothing is broken: any finding is wrong."),
 ];
 
@@ -40,7 +41,7 @@ pub(super) fn page() -> anyhow::Result<String> {
     Ok(page_of(&all()?))
 }
 
-/// Names and scenarios in order of the names.
+/// Names and scenarios, sorted by name.
 fn all() -> anyhow::Result<Vec<(String, Scenario)>> {
     let folder = crate::repository::root()?.join(FOLDER);
     let entries =
@@ -64,16 +65,16 @@ fn page_of(scenarios: &[(String, Scenario)]) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(text, "\n## {heading}\n\n{about}\n");
         text.push_str(match kind {
-            Kind::Healthy => "| scenario | is |\n|---|---|\n",
+            Kind::Healthy => "| scenario | network |\n|---|---|\n",
             Kind::Fault | Kind::Compound => {
-                "| scenario | is | expects | mended by |\n|---|---|---|---|\n"
+                "| scenario | network | expects | fixed by |\n|---|---|---|---|\n"
             }
         });
         for (name, scenario) in scenarios.iter().filter(|(_, scenario)| scenario.kind == kind) {
             text.push_str(&row(name, scenario));
         }
     }
-    text.push_str("\n## What happens in each\n");
+    text.push_str("\n## Descriptions\n");
     for (name, scenario) in scenarios {
         let _ = writeln!(text, "\n### {name}\n\n{}", scenario.about.trim());
     }
@@ -86,11 +87,11 @@ fn row(name: &str, scenario: &Scenario) -> String {
         return format!("| [`{name}`](#{name}) | {title} |\n");
     }
     let expects = steps(&scenario.steps, |step| step.expect.iter().map(expected).collect());
-    let mends = steps(&scenario.steps, |step| step.mend.iter().flat_map(mended).collect());
-    format!("| [`{name}`](#{name}) | {title} | {expects} | {mends} |\n")
+    let fixes = steps(&scenario.steps, |step| step.fix.iter().flat_map(fixed).collect());
+    format!("| [`{name}`](#{name}) | {title} | {expects} | {fixes} |\n")
 }
 
-/// What a part of each step gives; steps have a number when there are several.
+/// One part of every step; steps have numbers when there are several.
 fn steps(steps: &[Step], part: impl Fn(&Step) -> Vec<String>) -> String {
     let mut all = Vec::new();
     for (number, step) in steps.iter().enumerate() {
@@ -103,41 +104,43 @@ fn steps(steps: &[Step], part: impl Fn(&Step) -> Vec<String>) -> String {
     if all.is_empty() { "–".to_string() } else { all.join("<br>") }
 }
 
-/// A cause that must be named: a link to its page when it has one, why it is pending when it is.
+/// A cause that must be named: a link to its page if it has one, and why it cannot be named.
 fn expected(expect: &Expect) -> String {
     let cause = expect.cause.get_ref();
     let name = match diagnose::cause(cause) {
         Some(_) => format!("[`{cause}`](causes/{cause}.md)"),
         None => format!("`{cause}`"),
     };
-    let on = expect.on.as_ref().map_or(String::new(), |on| format!(" on {}", on.get_ref()));
-    let pending = expect.pending.as_ref();
-    let pending = pending.map_or(String::new(), |why| format!(" (no rule yet: {})", cell(why)));
-    format!("{name}{on}{pending}")
+    let on = expect.host.as_ref().map_or(String::new(), |on| format!(" on {}", on.get_ref()));
+    let excuse = expect.excuse().map_or(String::new(), |excuse| match excuse {
+        Excuse::NoRule(needs) => format!(" (no rule yet: {})", cell(&needs)),
+        Excuse::Undecidable(why) => format!(" (not decidable: {})", cell(&why)),
+    });
+    format!("{name}{on}{excuse}")
 }
 
-/// What mends a fault, in the order in which it is done.
-fn mended(mend: &Mend) -> Vec<String> {
+/// What fixes a fault, in the order in which it is done.
+fn fixed(fix: &Fix) -> Vec<String> {
     let mut done = Vec::new();
-    if let Some(run) = &mend.run {
-        let on = mend.on.as_ref().map_or(String::new(), |on| format!(" on {}", on.get_ref()));
+    if let Some(run) = &fix.run {
+        let on = fix.host.as_ref().map_or(String::new(), |on| format!(" on {}", on.get_ref()));
         done.push(format!("{}{on}", code(run.get_ref())));
     }
-    if let Some(value) = &mend.nf_conntrack_max {
+    if let Some(value) = &fix.nf_conntrack_max {
         done.push(format!("`nf_conntrack_max` {}", cell(value.get_ref())));
     }
-    for process in &mend.restart {
-        done.push(format!("{} started again", process.get_ref()));
+    for process in &fix.restart {
+        done.push(format!("{} restarted", process.get_ref()));
     }
     done
 }
 
-/// Text in one line of a table.
+/// A text as one cell of a table.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-/// A shell line as code in a table; two backticks hold one in it.
+/// A shell line as code in a table; two backticks enclose a text that has one.
 fn code(text: &str) -> String {
     let text = cell(text);
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
@@ -153,8 +156,8 @@ mod tests {
         let text = format!(
             "title = \"A | B\"\nabout = \"What\\nhappens.\\n\"\nkind = \"{kind}\"\n[hosts.a]\n\
              [[processes]]\nname = \"web\"\nhost = \"a\"\nrun = \"x\"\n\
-             [workload]\nhost = \"a\"\nrun = \"x\"\nreads = \"lines\"\nfigure = \"y\"\n\
-             lasts = \"1s\"\n[[observe]]\nhost = \"a\"\n{steps}"
+             [workload]\nhost = \"a\"\nrun = \"x\"\noutput = \"lines\"\nfigure = \"y\"\n\
+             duration = \"1s\"\n[[observe]]\nhost = \"a\"\n{steps}"
         );
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("some.toml");
@@ -163,40 +166,42 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_causes_reasons_and_remedies() {
+    fn a_row_has_causes_reasons_and_fixes() {
         let one = "[[steps]]\nexpect = [{ cause = \"fd-exhausted\" }, { cause = \"no-such\", \
-                   on = \"a\", pending = \"needs\\nmore\" }]\nmend = [{ on = \"a\", \
+                   host = \"a\", no_rule = \"needs\\nmore\" }]\nfix = [{ host = \"a\", \
                    run = \"a | b\", restart = [\"web\"], nf_conntrack_max = \"9\" }]\n";
         assert_eq!(
             row("some", &scenario("fault", one)),
             "| [`some`](#some) | A \\| B | [`fd-exhausted`](causes/fd-exhausted.md); \
              `no-such` on a (no rule yet: needs more) | `a \\| b` on a; `nf_conntrack_max` 9; \
-             web started again |\n"
+             web restarted |\n"
         );
     }
 
     #[test]
     fn steps_of_a_chain_are_numbered() {
-        let chain = "[[steps]]\nexpect = [{ cause = \"x\" }]\nmend = [{ restart = [\"web\"] }]\n\
+        let chain = "[[steps]]\nexpect = [{ cause = \"x\" }]\nfix = [{ restart = [\"web\"] }]\n\
                      [[steps]]\nexpect = [{ cause = \"y\" }]\n";
         let row = row("some", &scenario("fault", chain));
-        assert!(row.ends_with("| 1. `x`<br>2. `y` | 1. web started again |\n"), "{row}");
+        assert!(row.ends_with("| 1. `x`<br>2. `y` | 1. web restarted |\n"), "{row}");
     }
 
     #[test]
-    fn healthy_ones_have_a_table_of_their_own() {
+    fn healthy_scenarios_have_their_own_table() {
         let page = page_of(&[("some".to_string(), scenario("healthy", ""))]);
-        assert!(page.contains("| scenario | is |\n|---|---|\n| [`some`](#some) | A \\| B |\n"));
+        assert!(
+            page.contains("| scenario | network |\n|---|---|\n| [`some`](#some) | A \\| B |\n")
+        );
         assert!(page.ends_with("\n### some\n\nWhat\nhappens.\n"), "{page}");
     }
 
     #[test]
-    fn a_backtick_stands_between_two() {
+    fn a_text_with_a_backtick_is_enclosed_in_two() {
         assert_eq!(code("echo `date`"), "`` echo `date` ``");
     }
 
     #[test]
-    fn every_kind_is_there() {
+    fn there_is_a_scenario_of_every_kind() {
         let all = all().unwrap();
         for kind in [Kind::Fault, Kind::Compound, Kind::Healthy] {
             assert!(all.iter().any(|(_, scenario)| scenario.kind == kind), "{}", kind.name());

@@ -1,4 +1,4 @@
-//! Tests of one direction of a link, in virtual time.
+//! Tests of one direction of a link in virtual time.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn pipe(profile: Profile) -> Pipe {
     Pipe::new(profile.into(), 1)
 }
 
-/// A frame of so many bytes in all with a number at its end.
+/// A frame of this length with a number at its end.
 fn frame(bytes: usize, number: u32) -> Vec<u8> {
     let mut frame = frames::udp_v4(bytes - 14);
     frame[bytes - 4..].copy_from_slice(&number.to_be_bytes());
@@ -30,12 +30,12 @@ fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes(frame[frame.len() - 4..].try_into().unwrap())
 }
 
-/// Lets time run until nothing is under way: when each frame left, and the frame.
+/// Lets time run until nothing is in transit: when each frame left, and the frame.
 fn drain(pipe: &mut Pipe) -> Vec<(Duration, Vec<u8>)> {
     let mut left = Vec::new();
     while let Some(now) = pipe.next_due() {
         while let Some(departure) = pipe.due(now) {
-            assert_eq!(departure.due(), now, "told too late");
+            assert_eq!(departure.due(), now, "next_due() was too late");
             left.push((now, departure.frame().to_vec()));
             pipe.sent(departure, now, true);
         }
@@ -48,7 +48,7 @@ fn numbers(left: &[(Duration, Vec<u8>)]) -> Vec<u32> {
 }
 
 #[test]
-fn a_wire_changes_nothing() {
+fn the_default_profile_changes_nothing() {
     let mut pipe = pipe(Profile::default());
     for n in 0..5000 {
         assert!(pipe.offer(MS, &frame(100, n)).is_none());
@@ -58,7 +58,7 @@ fn a_wire_changes_nothing() {
     assert!(left.iter().all(|(at, _)| *at == MS));
     let counters = pipe.counters();
     assert_eq!((counters.packets_out, counters.bytes_out), (5000, 500_000));
-    assert_eq!((counters.dropped(), counters.greatest_queue_bytes, counters.waiting), (0, 0, 0));
+    assert_eq!((counters.dropped(), counters.max_queue_bytes, counters.in_transit), (0, 0, 0));
     assert_eq!(counters.lateness.max(), Duration::ZERO);
 }
 
@@ -89,7 +89,7 @@ fn rate_is_exact_over_ten_thousand_packets() {
         assert_eq!(at.as_nanos(), exact, "packet {n}");
     }
     assert_eq!(left.len(), 10_000);
-    assert_eq!(pipe.counters().greatest_queue_bytes, 9_999 * 1514);
+    assert_eq!(pipe.counters().max_queue_bytes, 9_999 * 1514);
 }
 
 #[test]
@@ -115,15 +115,15 @@ fn the_queue_is_limited_in_bytes_and_in_packets() {
         for n in 0..100 {
             pipe.offer(Duration::ZERO, &frame(1000, n));
         }
-        // One is on the line, the first ones wait, the others are dropped.
-        assert_eq!(pipe.counters().greatest_queue_bytes, u64::from(room) * 1000);
+        // One is on the line, the first ones wait, the rest are dropped.
+        assert_eq!(pipe.counters().max_queue_bytes, u64::from(room) * 1000);
         assert_eq!(numbers(&drain(&mut pipe)), (0..=room).collect::<Vec<_>>());
         assert_eq!(pipe.counters().dropped_by_queue, 99 - u64::from(room));
     }
 }
 
 #[test]
-fn the_share_that_is_lost_is_the_one_asked_for() {
+fn the_loss_rate_is_the_configured_one() {
     for seed in 0..20 {
         let loss = Some(Loss::Random { probability: 0.02 });
         let mut pipe = Pipe::new(Profile { loss, ..Profile::default() }.into(), seed);
@@ -142,16 +142,16 @@ fn jitter_varies_the_delay_and_keeps_the_order() {
     let profile = Profile { delay: 10 * MS, jitter: 4 * MS, ..Profile::default() };
     let mut sparse = pipe(profile.clone());
     let mut sum = Duration::ZERO;
-    let (mut least, mut most) = (Duration::MAX, Duration::ZERO);
+    let (mut min, mut max) = (Duration::MAX, Duration::ZERO);
     for n in 0..10_000 {
         let now = 100 * MS * n;
         sparse.offer(now, &frame(100, n));
         let (at, _) = drain(&mut sparse)[0];
         let delay = at - now;
-        (least, most, sum) = (least.min(delay), most.max(delay), sum + delay);
+        (min, max, sum) = (min.min(delay), max.max(delay), sum + delay);
     }
-    assert!(least >= 6 * MS && least < 6 * MS + 20 * US, "{least:?}");
-    assert!(most <= 14 * MS && most > 14 * MS - 20 * US, "{most:?}");
+    assert!(min >= 6 * MS && min < 6 * MS + 20 * US, "{min:?}");
+    assert!(max <= 14 * MS && max > 14 * MS - 20 * US, "{max:?}");
     let mean = sum / 10_000;
     assert!(mean > 10 * MS - 100 * US && mean < 10 * MS + 100 * US, "{mean:?}");
 
@@ -163,7 +163,7 @@ fn jitter_varies_the_delay_and_keeps_the_order() {
 }
 
 #[test]
-fn jitter_above_the_delay_sends_nothing_into_the_past() {
+fn jitter_above_the_delay_never_delivers_before_sending() {
     let mut pipe = pipe(Profile { delay: MS, jitter: 50 * MS, ..Profile::default() });
     for n in 0..1000 {
         let now = Duration::from_secs(1) * n;
@@ -173,8 +173,8 @@ fn jitter_above_the_delay_sends_nothing_into_the_past() {
 }
 
 #[test]
-fn others_pass_what_is_held_back() {
-    let reorder = Some(Reorder { probability: 0.1, by: 5 * MS });
+fn packets_overtake_one_that_is_held_back() {
+    let reorder = Some(Reorder { probability: 0.1, delay: 5 * MS });
     let mut pipe = pipe(Profile { delay: 10 * MS, reorder, ..Profile::default() });
     for n in 0..1000 {
         pipe.offer(MS * n, &frame(100, n));
@@ -192,49 +192,49 @@ fn others_pass_what_is_held_back() {
 }
 
 #[test]
-fn copies_come_right_behind() {
+fn a_duplicate_follows_its_original() {
     let mut pipe = pipe(Profile { duplicate: 0.25, delay: MS, ..Profile::default() });
     for n in 0..4000 {
         pipe.offer(MS * n, &frame(100, n));
     }
     let order = numbers(&drain(&mut pipe));
-    let copies = order.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    assert!((890..1110).contains(&copies), "{copies}");
-    assert_eq!(order.len(), 4000 + copies);
+    let duplicates = order.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    assert!((890..1110).contains(&duplicates), "{duplicates}");
+    assert_eq!(order.len(), 4000 + duplicates);
     assert!(order.is_sorted());
-    assert_eq!(pipe.counters().duplicated, copies as u64);
+    assert_eq!(pipe.counters().duplicated, duplicates as u64);
 }
 
 #[test]
-fn corruption_breaks_the_checksum_and_nothing_else() {
+fn corruption_breaks_only_the_transport_checksum() {
     let mut pipe = pipe(Profile { corrupt: 1.0, ..Profile::default() });
     for n in 0..500 {
-        let right = frames::udp_v4(30 + n);
-        pipe.offer(MS, &right);
-        let (_, wrong) = drain(&mut pipe).remove(0);
-        let turned: u32 = right.iter().zip(&wrong).map(|(a, b)| (a ^ b).count_ones()).sum();
-        assert_eq!(turned, 1);
-        assert_eq!(checksum(&[&wrong[14..34]]), 0, "the IP header is as it was");
-        assert_eq!(frames::udp_v4_sum(&right[14..34], &right[34..]), 0);
-        assert_ne!(frames::udp_v4_sum(&wrong[14..34], &wrong[34..]), 0);
-        assert_eq!(right[34..42], wrong[34..42], "the payload is hit, not the ports");
+        let intact = frames::udp_v4(30 + n);
+        pipe.offer(MS, &intact);
+        let (_, corrupt) = drain(&mut pipe).remove(0);
+        let flipped: u32 = intact.iter().zip(&corrupt).map(|(a, b)| (a ^ b).count_ones()).sum();
+        assert_eq!(flipped, 1);
+        assert_eq!(checksum(&[&corrupt[14..34]]), 0, "the IP header is intact");
+        assert_eq!(frames::udp_v4_sum(&intact[14..34], &intact[34..]), 0);
+        assert_ne!(frames::udp_v4_sum(&corrupt[14..34], &corrupt[34..]), 0);
+        assert_eq!(intact[34..42], corrupt[34..42], "the data is hit, not the ports");
     }
     assert_eq!(pipe.counters().corrupted, 500);
 }
 
 #[test]
-fn what_is_too_big_is_answered_or_vanishes() {
+fn a_packet_too_big_gets_an_icmp_error_or_is_lost() {
     let mut router = pipe(Profile { mtu: Some(1400), delay: MS, ..Profile::default() });
     assert!(router.offer(MS, &frames::udp_v4(1400)).is_none());
-    let answer = router.offer(MS, &frames::udp_v4(1401)).unwrap().to_vec();
-    assert_eq!(answer[34..36], [3, 4]);
-    assert_eq!(checksum(&[&answer[34..]]), 0);
-    let mut cut = frames::udp_v4(1500);
-    cut[14 + 6] = 0;
-    assert!(router.offer(MS, &cut).is_none());
+    let icmp_error = router.offer(MS, &frames::udp_v4(1401)).unwrap().to_vec();
+    assert_eq!(icmp_error[34..36], [3, 4]);
+    assert_eq!(checksum(&[&icmp_error[34..]]), 0);
+    let mut fragmentable = frames::udp_v4(1500);
+    fragmentable[14 + 6] = 0;
+    assert!(router.offer(MS, &fragmentable).is_none());
     assert_eq!(drain(&mut router).len(), 2);
     let counters = router.counters();
-    assert_eq!((counters.dropped_by_mtu, counters.answered), (1, 1));
+    assert_eq!((counters.dropped_by_mtu, counters.icmp_too_big_sent), (1, 1));
 
     let mut hole = pipe(Profile { black_hole_above: Some(1400), ..Profile::default() });
     for bytes in [1400, 1401] {
@@ -258,27 +258,27 @@ fn the_timeline_changes_the_profile_and_keeps_the_queue() {
     for n in 0..15 {
         pipe.offer(Duration::ZERO, &frame(1000, n));
     }
-    // Nobody looks until all is over, and still all happens at its time.
+    // Nothing is polled until the end, and still everything happens at its time.
     let times: Vec<_> = drain(&mut pipe).into_iter().map(|(at, _)| at.as_micros()).collect();
-    // Eleven by the first rate (the last was on the line already), one that began at 11 ms by the
+    // Eleven at the first rate (the last was on the line already), one that began at 11 ms at the
     // second, three after the standstill.
-    let mut right: Vec<u128> = (1..=11).map(|n| n * 1000).collect();
-    right.extend([21_000, 51_000, 52_000, 53_000]);
-    assert_eq!(times, right);
+    let mut expected: Vec<u128> = (1..=11).map(|n| n * 1000).collect();
+    expected.extend([21_000, 51_000, 52_000, 53_000]);
+    assert_eq!(times, expected);
 }
 
 #[test]
-fn a_profile_set_now_counts_for_what_waits() {
+fn a_new_profile_applies_to_queued_packets() {
     let mut pipe = pipe(Profile { rate: Some(0), ..Profile::default() });
     pipe.offer(MS, &frame(1000, 0));
     assert_eq!(pipe.next_due(), None);
-    assert_eq!(pipe.counters().waiting, 1);
-    pipe.set(7 * MS, Profile { rate: Some(8_000_000), delay: MS, ..Profile::default() });
+    assert_eq!(pipe.counters().in_transit, 1);
+    pipe.set_profile(7 * MS, Profile { rate: Some(8_000_000), delay: MS, ..Profile::default() });
     assert_eq!(drain(&mut pipe)[0].0, 9 * MS);
 }
 
 #[test]
-fn frames_of_the_link_pass_at_once() {
+fn housekeeping_frames_pass_at_once() {
     let profile = Profile {
         delay: 100 * MS,
         rate: Some(8),
@@ -294,14 +294,14 @@ fn frames_of_the_link_pass_at_once() {
     assert_eq!((counters.housekeeping, counters.packets_in, counters.packets_out), (1, 0, 0));
 }
 
-fn rough() -> Profile {
+fn impaired() -> Profile {
     Profile {
         delay: 5 * MS,
         jitter: 2 * MS,
         rate: Some(20_000_000),
         queue: Queue::Bytes(20_000),
         loss: Some(Loss::GilbertElliott { to_bad: 0.05, to_good: 0.3, in_bad: 0.8, in_good: 0.01 }),
-        reorder: Some(Reorder { probability: 0.05, by: MS }),
+        reorder: Some(Reorder { probability: 0.05, delay: MS }),
         duplicate: 0.05,
         corrupt: 0.05,
         mtu: Some(1400),
@@ -311,9 +311,10 @@ fn rough() -> Profile {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_and_timing_changes_no_decision() {
+fn decisions_depend_on_the_seed_and_not_on_timing() {
     let run = |seed: u64, step: Duration, arp: bool| {
-        let mut pipe = Pipe::new(Profile { queue: Queue::Packets(5000), ..rough() }.into(), seed);
+        let mut pipe =
+            Pipe::new(Profile { queue: Queue::Packets(5000), ..impaired() }.into(), seed);
         for n in 0..2000 {
             if arp && n % 7 == 0 {
                 let mut arp = vec![0; 42];
@@ -328,23 +329,23 @@ fn the_same_seed_gives_the_same_and_timing_changes_no_decision() {
         (left, numbers)
     };
     assert_eq!(run(5, MS, false), run(5, MS, false));
-    let decided = |step, arp| {
+    let passed = |step, arp| {
         let (_, mut numbers) = run(5, step, arp);
         numbers.retain(|number| *number < 2000);
         numbers
     };
-    assert_eq!(decided(MS, false), decided(10 * US, false));
-    let mut with_arp = decided(MS, true);
+    assert_eq!(passed(MS, false), passed(10 * US, false));
+    let mut with_arp = passed(MS, true);
     with_arp.retain(|number| *number != 0);
-    let mut without = decided(MS, false);
+    let mut without = passed(MS, false);
     without.retain(|number| *number != 0);
     assert_eq!(with_arp, without);
     assert_ne!(run(5, MS, false).1, run(6, MS, false).1);
 }
 
 #[test]
-fn buffers_are_used_again() {
-    let mut pipe = pipe(rough());
+fn buffers_are_reused() {
+    let mut pipe = pipe(impaired());
     for n in 0..20_000 {
         let now = 400 * US * n;
         pipe.offer(now, &frame(1000, n));
@@ -352,7 +353,7 @@ fn buffers_are_used_again() {
             pipe.sent(departure, now, true);
         }
     }
-    assert!(pipe.spare.len() < 100, "{} buffers", pipe.spare.len());
+    assert!(pipe.spare_buffers.len() < 100, "{} buffers", pipe.spare_buffers.len());
 }
 
 fn profiles() -> impl Strategy<Value = Profile> {
@@ -373,7 +374,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
                 rate: has(1).then_some(rate),
                 queue: if has(0) { Queue::Bytes(room) } else { Queue::Packets(room as u32 / 500) },
                 loss: has(2).then_some(loss),
-                reorder: has(3).then_some(Reorder { probability: q, by: time }),
+                reorder: has(3).then_some(Reorder { probability: q, delay: time }),
                 duplicate: r,
                 corrupt: s,
                 mtu: has(4).then_some(mtu),
@@ -391,7 +392,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_untold(
+    fn every_packet_is_accounted_for(
         profile in profiles(),
         later in profiles(),
         offers in prop::collection::vec((frames::any(), 0_u64..1_000_000), 0..80),
@@ -412,10 +413,10 @@ proptest! {
             let counters = pipe.counters();
             prop_assert_eq!(
                 counters.packets_in + counters.duplicated,
-                counters.packets_out + counters.unsent + counters.dropped() + counters.waiting
+                counters.packets_out + counters.undelivered + counters.dropped() + counters.in_transit
             );
         }
-        // A standstill may keep frames for ever; all others come out, and no time is in the past.
+        // A line that stands still may keep frames for ever; all others leave, never in the past.
         let mut last = now;
         while let Some(next) = pipe.next_due() {
             let at = next.max(last);
@@ -429,9 +430,9 @@ proptest! {
         prop_assert_eq!(counters.packets_in, offers.len() as u64 - housekeeping);
         prop_assert_eq!(
             counters.packets_in + counters.duplicated,
-            counters.packets_out + counters.unsent + counters.dropped() + counters.waiting
+            counters.packets_out + counters.undelivered + counters.dropped() + counters.in_transit
         );
         prop_assert_eq!(pipe.queued_bytes, pipe.queue.iter().map(|p| p.frame.len() as u64).sum::<u64>());
-        prop_assert_eq!(pipe.flying_bytes, 0);
+        prop_assert_eq!(pipe.in_flight_bytes, 0);
     }
 }

@@ -1,10 +1,16 @@
-//! `netwhy lab`: scenarios run, shown and scored. What a lab is and does is in the crate `lab`;
-//! here it meets the rules, by running this very program on its hosts.
+//! `netwhy lab`: runs, shows and scores scenarios. The crate `lab` builds and judges them; here it
+//! gets its rules, by running this very program on the hosts.
 //!
-//! - [`show`]: outcomes and the list as text
+//! - `options`: the command line
+//! - `run`: the commands
+//! - `runner`: runs scenarios with progress, one by one or several at a time
+//! - `netwhy`: this program as the observer
+//! - `show`: outcomes and the list as text
 
+mod netwhy;
 mod options;
 mod run;
+mod runner;
 mod show;
 
 pub(crate) use options::LabOptions as Options;

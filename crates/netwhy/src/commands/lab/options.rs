@@ -1,4 +1,4 @@
-//! What `netwhy lab` can be asked.
+//! The options of `netwhy lab`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,17 +7,17 @@ use clap::{Args, Subcommand};
 
 const LAB_AFTER: &str = "\
 Examples:
-  netwhy lab list                      what can be broken
-  netwhy lab run accept-queue-overflow one fault, with real programs, and its remedy
-  netwhy lab run ./mine.toml --seed 7  a file of your own, its parameters drawn
-  netwhy lab shell healthy-gateway gw  a shell on a host of the lab
+  netwhy lab list                      the scenarios
+  netwhy lab run accept-queue-overflow one fault with real programs, and its fix
+  netwhy lab run ./mine.toml --seed 7  a file of your own, parameters drawn
+  netwhy lab shell healthy-gateway gw  a shell on a host of a lab
   netwhy lab score --vary 5            every scenario, five times: the score
 
 A lab needs root, makes network namespaces of its own, and loads nothing else.
-Exit codes: 0 as expected, 1 something missed, wrongly named or not mended,
-2 usage, 3 could not run.";
+Exit codes: 0 as expected, 1 a cause missed or wrongly named or a fix without
+effect, 2 usage, 3 a scenario could not be run.";
 
-/// What `netwhy lab` is to do.
+/// The command line of `netwhy lab`.
 #[derive(Debug, Args)]
 pub(crate) struct LabOptions {
     #[command(subcommand)]
@@ -27,25 +27,25 @@ pub(crate) struct LabOptions {
 #[derive(Debug, Subcommand)]
 #[command(after_help = LAB_AFTER)]
 pub(crate) enum LabCommand {
-    /// List the scenarios and the causes that each expects
+    /// List the scenarios
     List(LabListOptions),
-    /// Run scenarios: build, load, diagnose, mend, measure again
+    /// Run scenarios: build, load, diagnose, fix, measure again
     #[command(after_help = LAB_AFTER)]
     Run(LabRunOptions),
-    /// Run all scenarios, several times each, and count what was named and missed
+    /// Run all scenarios and count the causes named, missed and wrongly named
     #[command(after_help = LAB_AFTER)]
     Score(LabScoreOptions),
-    /// A shell on a host of a running lab, or of one that is built for it
+    /// Open a shell on a host of a running lab, or of one built for it
     #[command(after_help = LAB_AFTER)]
     Shell(LabShellOptions),
-    /// The first process of a host of the lab
+    /// Process 1 of a host of a lab
     #[command(hide = true)]
     Init,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LabListOptions {
-    /// Print JSON
+    /// Print JSON: also descriptions and expected causes
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -56,20 +56,20 @@ pub(crate) struct LabRunOptions {
     #[arg(required = true, value_name = "NAME|FILE")]
     pub(crate) scenarios: Vec<String>,
 
-    /// Draw the parameters with this seed [default: as the scenario has them]
+    /// Draw the parameters with this seed [default: the scenario's defaults]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
-    /// Only see whether the fault is named, do not mend it
+    /// Only diagnose the fault, do not fix it
     #[arg(long)]
-    pub(crate) no_mend: bool,
+    pub(crate) no_fix: bool,
 
-    /// Leave the network standing until Ctrl-C, to look around
+    /// Keep the network running until Ctrl-C
     #[arg(long)]
     pub(crate) keep: bool,
 
-    /// Keep captures in this folder
-    #[arg(long, value_name = "FOLDER")]
+    /// Keep the captures in this directory
+    #[arg(long, value_name = "DIR")]
     pub(crate) captures: Option<PathBuf>,
 
     /// Print JSON
@@ -83,18 +83,25 @@ pub(crate) struct LabScoreOptions {
     #[arg(value_name = "NAME|FILE")]
     pub(crate) scenarios: Vec<String>,
 
-    /// Runs of each, every one with parameters drawn anew [default: one, as the
-    /// scenarios have them]
+    /// Runs of each, with newly drawn parameters [default: one, with the
+    /// scenarios' defaults]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) vary: Option<u64>,
 
-    /// First seed of these runs
+    /// Seed of the first of these runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Only see whether faults are named, do not mend them
+    /// Only diagnose: fix nothing, and end the load of a broken network with
+    /// the last observation
     #[arg(long)]
-    pub(crate) no_mend: bool,
+    pub(crate) no_fix: bool,
+
+    /// Scenarios that use little CPU (low_cpu) run up to N at a time; all
+    /// others run alone
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) jobs: u8,
 
     /// Write the score as Markdown to this file
     #[arg(long, value_name = "FILE")]
@@ -110,10 +117,10 @@ pub(crate) struct LabShellOptions {
     /// Scenario by name, or a file
     pub(crate) scenario: String,
 
-    /// Host; the first one if absent
+    /// Host [default: the first by name]
     pub(crate) host: Option<String>,
 
-    /// What to run there instead of a shell
+    /// Command to run there instead of a shell
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) exec: Vec<OsString>,
 }

@@ -1,35 +1,28 @@
-//! `netwhy lab`: scenarios run, shown and scored. What a lab is and does is in the crate `lab`;
-
-use super::show;
+//! The commands of `netwhy lab`.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::io::IsTerminal as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::folder;
-use lab::run::{Options, Outcome, Standing};
-use lab::scenario::Source;
+use lab::outcome::Outcome;
+use lab::run::{Extent, RunningLab};
+use lab::scenario::{Scenario, Source};
 use lab::score::Score;
-use lab::watcher::{Said, Watcher};
 
 use super::options::{
     LabCommand, LabListOptions, LabOptions, LabRunOptions, LabScoreOptions, LabShellOptions,
 };
+use super::runner::{Request, Runner};
+use super::show;
 use crate::failure::Failure;
 use crate::output;
-use sys::Stop;
 
 /// `netwhy lab ...`
 pub(crate) fn run(options: &LabOptions) -> anyhow::Result<u8> {
     match &options.command {
         LabCommand::List(options) => list(options),
-        LabCommand::Run(options) => scenarios(options),
+        LabCommand::Run(options) => run_scenarios(options),
         LabCommand::Score(options) => score(options),
         LabCommand::Shell(options) => shell(options),
         LabCommand::Init => {
@@ -43,7 +36,8 @@ pub(crate) fn run(options: &LabOptions) -> anyhow::Result<u8> {
 fn list(options: &LabListOptions) -> anyhow::Result<u8> {
     let mut all = Vec::new();
     for name in Source::names() {
-        all.push((name.clone(), find(&name)?.scenario(None).map_err(usage)?.0));
+        let (scenario, _) = find(&name)?.scenario(None).map_err(usage)?;
+        all.push((name, scenario));
     }
     let text = if options.json { show::list_json(&all)? } else { show::list(&all) };
     output::print(&text, None, false)?;
@@ -51,18 +45,22 @@ fn list(options: &LabListOptions) -> anyhow::Result<u8> {
 }
 
 /// `netwhy lab run NAME|FILE...`
-fn scenarios(options: &LabRunOptions) -> anyhow::Result<u8> {
-    let sources = sources(&options.scenarios)?;
-    let lab = Lab::new(options.keep)?;
+fn run_scenarios(options: &LabRunOptions) -> anyhow::Result<u8> {
+    let sources = read_all(&options.scenarios)?;
+    let runner = Runner::new(options.keep)?;
     let mut outcomes = Vec::new();
-    for source in &sources {
-        let more = More { mend: !options.no_mend, captures: options.captures.as_deref() };
-        let outcome = lab.run(source, options.seed, more);
+    for (source, _) in &sources {
+        let outcome = runner.run(Request {
+            source,
+            seed: options.seed,
+            extent: if options.no_fix { Extent::Measure } else { Extent::Fix },
+            captures: options.captures.as_deref(),
+        });
         if !options.json {
             output::print(&show::outcome(&outcome), None, false)?;
         }
         outcomes.push(outcome);
-        if lab.stop.is_set() {
+        if runner.stop.is_set() {
             break;
         }
     }
@@ -70,38 +68,26 @@ fn scenarios(options: &LabRunOptions) -> anyhow::Result<u8> {
         let text = serde_json::to_string_pretty(&outcomes)?;
         output::print(&format!("{text}\n"), None, false)?;
     }
-    Ok(code(&outcomes))
+    Ok(exit_code(&outcomes))
 }
 
 /// `netwhy lab score`
 fn score(options: &LabScoreOptions) -> anyhow::Result<u8> {
     let names =
         if options.scenarios.is_empty() { Source::names() } else { options.scenarios.clone() };
-    let sources = sources(&names)?;
-    let lab = Lab::new(false)?;
-    let rounds = options.vary.unwrap_or(1);
-    let seed = |round| options.vary.map(|_| options.seed.wrapping_add(round));
-    let runs =
-        (0..rounds).flat_map(|round| sources.iter().map(move |source| (source, seed(round))));
-    let total = rounds as usize * sources.len();
+    let sources = read_all(&names)?;
+    let runner = Runner::new(false)?;
+    let extent = if options.no_fix { Extent::Diagnose } else { Extent::Fix };
     let mut outcomes = Vec::new();
-    for (number, (source, seed)) in runs.enumerate() {
-        lab.heading(&format!("{}/{total} ", number + 1));
-        let outcome = lab.run(source, seed, More { mend: !options.no_mend, captures: None });
-        // Each is shown as it comes: a score takes an hour.
-        if !options.json {
-            output::print(&show::line(&outcome), None, false)?;
-        }
-        outcomes.push(outcome);
-        // After each round: who stops it has the score so far.
-        if (number + 1).is_multiple_of(sources.len())
-            && let Some(path) = &options.markdown
-        {
+    for round in 0..options.vary.unwrap_or(1) {
+        let seed = options.vary.map(|_| options.seed.wrapping_add(round));
+        outcomes.extend(run_round(&runner, &sources, seed, extent, options)?);
+        // After each round, so that an interrupted score has what it measured.
+        if let Some(path) = &options.markdown {
             let text = show::score_page(&Score::of(&outcomes), &outcomes);
-            let failed = || format!("cannot write the score to {}", path.display());
-            std::fs::write(path, text).with_context(failed)?;
+            output::print(&text, Some(path), false)?;
         }
-        if lab.stop.is_set() {
+        if runner.stop.is_set() {
             break;
         }
     }
@@ -113,41 +99,73 @@ fn score(options: &LabScoreOptions) -> anyhow::Result<u8> {
         show::score(&score)
     };
     output::print(&text, None, false)?;
-    Ok(code(&outcomes))
+    Ok(exit_code(&outcomes))
+}
+
+/// Runs every scenario once; returns the outcomes in the order of the scenarios.
+fn run_round(
+    runner: &Runner,
+    sources: &[(Source, Scenario)],
+    seed: Option<u64>,
+    extent: Extent,
+    options: &LabScoreOptions,
+) -> anyhow::Result<Vec<Outcome>> {
+    let request = |source| Request { source, seed, extent, captures: None };
+    let jobs = usize::from(options.jobs);
+    let in_parallel = |scenario: &Scenario| jobs > 1 && scenario.low_cpu;
+    let mut outcomes = BTreeMap::new();
+    let mut printed = Ok(());
+    for (parallel, jobs) in [(true, jobs), (false, 1)] {
+        let all = sources.iter().enumerate();
+        let (places, requests): (Vec<usize>, Vec<Request<'_>>) = all
+            .filter(|(_, (_, scenario))| in_parallel(scenario) == parallel)
+            .map(|(place, (source, _))| (place, request(source)))
+            .unzip();
+        runner.run_all(&requests, jobs, &mut |index, outcome| {
+            // As soon as it ends: a score takes an hour.
+            if !options.json && printed.is_ok() {
+                printed = output::print(&show::line(&outcome), None, false);
+            }
+            outcomes.insert(places.get(index).copied(), outcome);
+        });
+    }
+    printed?;
+    Ok(outcomes.into_values().collect())
 }
 
 /// `netwhy lab shell NAME [HOST] [-- COMMAND]`
 fn shell(options: &LabShellOptions) -> anyhow::Result<u8> {
-    // A lab that runs is known by its name, also when its scenario is a file somewhere.
-    let known = |card: &folder::Card| card.scenario == options.scenario;
-    if let Some(card) = folder::running().into_iter().rev().find(known) {
-        return enter(&card.hosts, options);
+    // By name, even if the scenario of the running lab is a file somewhere.
+    let same_name = |lab: &folder::LabInfo| lab.scenario == options.scenario;
+    if let Some(lab) = folder::running().into_iter().rev().find(same_name) {
+        return enter(&lab.hosts, options);
     }
     let source = find(&options.scenario)?;
-    host(&source.scenario(None).map_err(usage)?.0.hosts, options.host.as_deref())?;
-    let lab = Lab::new(false)?;
+    find_host(&source.scenario(None).map_err(usage)?.0.hosts, options.host.as_deref())?;
+    let runner = Runner::new(false)?;
     let mut code = Ok(0);
-    let mut visit = |standing: &Standing<'_>| {
-        lab.bar.finish_and_clear();
-        eprintln!("{} stands; it is taken down when this shell ends", standing.scenario);
-        code = enter(&standing.hosts, options);
+    let mut visit = |lab: &RunningLab<'_>| {
+        runner.clear_progress();
+        eprintln!("{} is up; it is taken down when this shell ends", lab.scenario);
+        code = enter(&lab.hosts, options);
     };
-    lab.with_options(&source.name, More::default(), |lab| {
-        lab::run::stand(&source, lab, &mut visit)
-    })
-    .map_err(|error| Failure::Observe(error.to_string()))?;
+    runner
+        .with_options(&source.name, Extent::default(), None, |lab| {
+            lab::run::build_and_visit(&source, lab, &mut visit)
+        })
+        .map_err(|error| Failure::Observe(error.to_string()))?;
     code
 }
 
 /// Runs a shell, or a command, on a host.
 fn enter(hosts: &BTreeMap<String, u32>, options: &LabShellOptions) -> anyhow::Result<u8> {
-    let pid = *host(hosts, options.host.as_deref())?;
+    let pid = *find_host(hosts, options.host.as_deref())?;
     let words = if options.exec.is_empty() {
         vec![std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())]
     } else {
         options.exec.clone()
     };
-    // A thread: it cannot come back from where it goes.
+    // In a thread, because it cannot return to the namespaces it came from.
     let entered = std::thread::spawn(move || -> anyhow::Result<u8> {
         sys::namespace::join(pid)?;
         let mut words = words.into_iter();
@@ -163,8 +181,8 @@ fn enter(hosts: &BTreeMap<String, u32>, options: &LabShellOptions) -> anyhow::Re
     entered.join().unwrap_or_else(|_| anyhow::bail!("the shell's thread panicked"))
 }
 
-/// The host that was asked for, or the first one.
-fn host<'a, T>(hosts: &'a BTreeMap<String, T>, name: Option<&str>) -> anyhow::Result<&'a T> {
+/// The host of this name, or the first one.
+fn find_host<'a, T>(hosts: &'a BTreeMap<String, T>, name: Option<&str>) -> anyhow::Result<&'a T> {
     let found = name.map_or_else(|| hosts.values().next(), |name| hosts.get(name));
     found.ok_or_else(|| {
         let all: Vec<&str> = hosts.keys().map(String::as_str).collect();
@@ -177,223 +195,27 @@ fn find(name: &str) -> anyhow::Result<Source> {
     Source::find(name).map_err(usage)
 }
 
-fn sources(names: &[String]) -> anyhow::Result<Vec<Source>> {
-    let sources: Vec<Source> = names.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
-    for source in &sources {
-        // What is wrong with a file is told before the first one runs.
-        source.scenario(None).map_err(usage)?;
-    }
-    Ok(sources)
+/// Reads and checks all scenarios before the first one runs.
+fn read_all(names: &[String]) -> anyhow::Result<Vec<(Source, Scenario)>> {
+    let read = |name: &String| {
+        let source = find(name)?;
+        let (scenario, _) = source.scenario(None).map_err(usage)?;
+        Ok((source, scenario))
+    };
+    names.iter().map(read).collect()
 }
 
 fn usage(error: lab::Error) -> anyhow::Error {
     Failure::Usage(error.to_string()).into()
 }
 
-fn code(outcomes: &[Outcome]) -> u8 {
+fn exit_code(outcomes: &[Outcome]) -> u8 {
     if outcomes.iter().any(|outcome| outcome.error.is_some()) {
         Failure::OBSERVE
     } else {
-        u8::from(!outcomes.iter().all(Outcome::is_good))
+        u8::from(!outcomes.iter().all(Outcome::is_as_expected))
     }
-}
-
-/// What differs between commands.
-#[derive(Clone, Copy, Default)]
-struct More<'a> {
-    mend: bool,
-    captures: Option<&'a Path>,
-}
-
-/// What all runs share.
-struct Lab {
-    stop: Stop,
-    bar: ProgressBar,
-    heading: std::cell::RefCell<String>,
-    keep: bool,
-    program: OsString,
-}
-
-impl Lab {
-    fn new(keep: bool) -> anyhow::Result<Self> {
-        folder::sweep();
-        let target = if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(None, target);
-        // A fixed template: it cannot fail.
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed:>3} {wide_msg}") {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(Duration::from_millis(200));
-        let program = std::env::current_exe().context("cannot find netwhy's own program")?;
-        Ok(Lab {
-            stop: Stop::on_signals()?,
-            bar,
-            heading: std::cell::RefCell::default(),
-            keep,
-            program: program.into_os_string(),
-        })
-    }
-
-    fn heading(&self, text: &str) {
-        *self.heading.borrow_mut() = text.to_string();
-    }
-
-    /// Calls `job` with the options of a run of this scenario.
-    fn with_options<T>(
-        &self,
-        name: &str,
-        more: More<'_>,
-        job: impl FnOnce(&Options<'_>) -> T,
-    ) -> T {
-        let watcher = Own(self.program.clone());
-        let progress = |what: &str| {
-            self.bar.set_message(format!("{}{name}: {what}", self.heading.borrow()));
-        };
-        let keep = |standing: &Standing<'_>| self.wait(standing);
-        self.bar.reset_elapsed();
-        let result = job(&Options {
-            init: vec![self.program.clone(), "lab".into(), "init".into()],
-            watcher: &watcher,
-            stop: &self.stop,
-            progress: &progress,
-            captures: more.captures.map(Into::into),
-            keep: if self.keep { Some(&keep) } else { None },
-            mend: more.mend,
-        });
-        self.bar.set_message("");
-        result
-    }
-
-    fn run(&self, source: &Source, seed: Option<u64>, more: More<'_>) -> Outcome {
-        self.with_options(&source.name, more, |options| lab::run::run(source, seed, options))
-    }
-
-    /// Waits with a network that stands until the user has seen enough.
-    fn wait(&self, standing: &Standing<'_>) {
-        self.bar.suspend(|| {
-            eprintln!("{} is left standing until Ctrl-C; look around with", standing.scenario);
-            for (host, pid) in &standing.hosts {
-                eprintln!(
-                    "  netwhy lab shell {} {host}    (netwhy --netns {pid})",
-                    standing.scenario
-                );
-            }
-            eprintln!("  its files: {}", standing.folder.display());
-        });
-        while !self.stop.is_set() {
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-}
-
-/// This program, watching a host.
-struct Own(OsString);
-
-impl Watcher for Own {
-    fn watch(&self, pid: u32, time: Duration) -> Result<Said, String> {
-        let mut command = Command::new(&self.0);
-        command
-            .args(["--json", "--for", &format!("{}ms", time.as_millis())])
-            .args(["--netns", &pid.to_string()])
-            .stdin(Stdio::null())
-            // Ctrl-C ends the lab, which ends this.
-            .process_group(0);
-        report_of(command)
-    }
-
-    fn read(&self, capture: &Path) -> Result<Said, String> {
-        let mut command = Command::new(&self.0);
-        command.args(["pcap", "--json"]).arg(capture).stdin(Stdio::null()).process_group(0);
-        report_of(command)
-    }
-
-    fn compare(&self, client: &Path, server: &Path) -> Result<Said, String> {
-        let mut command = Command::new(&self.0);
-        command.args(["pcap", "--json", "--client"]).arg(client).arg("--server").arg(server);
-        command.stdin(Stdio::null()).process_group(0);
-        report_of(command)
-    }
-
-    fn probe(&self, pid: u32, words: &str) -> Result<Said, String> {
-        let mut command = Command::new(&self.0);
-        command.args(words.split_whitespace()).args(["--json", "--netns", &pid.to_string()]);
-        command.stdin(Stdio::null()).process_group(0);
-        report_of(command)
-    }
-}
-
-/// What a netwhy prints.
-fn report_of(mut command: Command) -> Result<Said, String> {
-    let output = command.output().map_err(|error| error.to_string())?;
-    let why = match output.status.code() {
-        // 1: it looked, and what it found is no good news.
-        Some(0 | 1) => match serde_json::from_slice(&output.stdout) {
-            Ok(said) => return Ok(said),
-            Err(error) => format!("its report cannot be read: {error}"),
-        },
-        _ => output.status.to_string(),
-    };
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(output::harmless(format!("{why}\n{}", said.trim()).trim()))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A cause is pending for as long as it has no rule for what is looked at, and not longer.
-    #[test]
-    fn what_is_pending_has_no_rule() {
-        for name in Source::names() {
-            let scenario = find(&name).unwrap().scenario(None).unwrap().0;
-            for expect in scenario.steps.iter().flat_map(|step| &step.expect) {
-                let cause = expect.cause.get_ref();
-                let captured = scenario.observe.iter().any(|observe| {
-                    let here = expect
-                        .on
-                        .as_ref()
-                        .is_none_or(|on| *on.get_ref() == *observe.host.get_ref());
-                    here && observe.by != lab::scenario::By::Live
-                });
-                let live = |cause: &diagnose::Cause| {
-                    // Captures and probes: who only watches does not see what they tell.
-                    let others = [
-                        model::Source::Packets,
-                        model::Source::Path,
-                        model::Source::UnderLoad,
-                        model::Source::Transfer,
-                    ];
-                    !cause.needs.iter().all(|source| others.contains(source))
-                };
-                let has_rule = diagnose::cause(cause).is_some_and(|cause| captured || live(cause));
-                assert!(
-                    has_rule != expect.pending.is_some(),
-                    "{name}: {cause} {}",
-                    if has_rule {
-                        "has a rule: take `pending` off"
-                    } else {
-                        "has no rule: `pending`"
-                    }
-                );
-            }
-        }
-    }
-
-    /// Every cause that can be named has a scenario that expects it.
-    #[test]
-    fn every_cause_has_a_scenario() {
-        let mut expected = Vec::new();
-        for name in Source::names() {
-            let scenario = find(&name).unwrap().scenario(None).unwrap().0;
-            let expects = scenario.steps.iter().flat_map(|step| &step.expect);
-            expected.extend(expects.map(|expect| expect.cause.get_ref().clone()));
-        }
-        for cause in diagnose::causes::TABLE {
-            assert!(expected.iter().any(|e| e == cause.id), "{} has no scenario", cause.id);
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,159 @@
+//! Runs scenarios with a progress line, one by one or several at a time.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lab::folder;
+use lab::outcome::Outcome;
+use lab::run::{Extent, Options, RunningLab};
+use lab::scenario::Source;
+use sys::Stop;
+
+use super::netwhy::Netwhy;
+
+/// How often the progress line is drawn.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+/// How often a kept lab checks for Ctrl-C.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What all runs of one command share.
+pub(super) struct Runner {
+    pub(super) stop: Stop,
+    bar: ProgressBar,
+    /// What each scenario in progress is doing now, by its name.
+    in_progress: Mutex<BTreeMap<String, String>>,
+    keep: bool,
+    program: OsString,
+}
+
+/// One run: which scenario, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) source: &'a Source,
+    pub(super) seed: Option<u64>,
+    pub(super) extent: Extent,
+    pub(super) captures: Option<&'a Path>,
+}
+
+impl Runner {
+    /// Removes what killed labs have left behind, and catches signals.
+    pub(super) fn new(keep: bool) -> anyhow::Result<Self> {
+        folder::sweep();
+        let target = if std::io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
+        // A constant template: it cannot fail.
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed:>3} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(PROGRESS_INTERVAL);
+        let program = std::env::current_exe().context("cannot find netwhy's own program")?;
+        Ok(Runner {
+            stop: Stop::on_signals()?,
+            bar,
+            in_progress: Mutex::default(),
+            keep,
+            program: program.into_os_string(),
+        })
+    }
+
+    /// Runs one scenario.
+    pub(super) fn run(&self, request: Request<'_>) -> Outcome {
+        let Request { source, seed, extent, captures } = request;
+        self.with_options(&source.name, extent, captures, |options| {
+            lab::run::run(source, seed, options)
+        })
+    }
+
+    /// Runs several scenarios, up to `jobs` at a time. `finished` is called with the index of each
+    /// in the order in which they end; after Ctrl-C the rest is not run.
+    pub(super) fn run_all(
+        &self,
+        requests: &[Request<'_>],
+        jobs: usize,
+        finished: &mut (dyn FnMut(usize, Outcome) + Send),
+    ) {
+        let waiting = Mutex::new(requests.iter().enumerate());
+        let finished = Mutex::new(finished);
+        let next = || lock(&waiting).next();
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.clamp(1, requests.len().max(1)) {
+                scope.spawn(|| {
+                    while let Some((index, request)) = next().filter(|_| !self.stop.is_set()) {
+                        let outcome = self.run(*request);
+                        lock(&finished)(index, outcome);
+                    }
+                });
+            }
+        });
+    }
+
+    /// Calls `job` with the options of a run of this scenario.
+    pub(super) fn with_options<T>(
+        &self,
+        name: &str,
+        extent: Extent,
+        captures: Option<&Path>,
+        job: impl FnOnce(&Options<'_>) -> T,
+    ) -> T {
+        let observer = Netwhy(self.program.clone());
+        let progress = |what: &str| self.show_progress(name, Some(what));
+        let keep = |lab: &RunningLab<'_>| self.wait_for_user(lab);
+        self.bar.reset_elapsed();
+        let result = job(&Options {
+            init: vec![self.program.clone(), "lab".into(), "init".into()],
+            observer: &observer,
+            stop: &self.stop,
+            progress: &progress,
+            captures: captures.map(Into::into),
+            before_teardown: if self.keep { Some(&keep) } else { None },
+            extent,
+        });
+        self.show_progress(name, None);
+        result
+    }
+
+    /// Shows what a scenario is doing now; `None`: it has ended.
+    fn show_progress(&self, name: &str, what: Option<&str>) {
+        let mut in_progress = lock(&self.in_progress);
+        match what {
+            Some(what) => in_progress.insert(name.to_string(), what.to_string()),
+            None => in_progress.remove(name),
+        };
+        let all: Vec<String> =
+            in_progress.iter().map(|(name, what)| format!("{name}: {what}")).collect();
+        self.bar.set_message(all.join("; "));
+    }
+
+    /// Removes the progress line.
+    pub(super) fn clear_progress(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// Keeps a lab until Ctrl-C.
+    fn wait_for_user(&self, lab: &RunningLab<'_>) {
+        self.bar.suspend(|| {
+            eprintln!("{} keeps running until Ctrl-C; to enter it:", lab.scenario);
+            for (host, pid) in &lab.hosts {
+                eprintln!("  netwhy lab shell {} {host}    (netwhy --netns {pid})", lab.scenario);
+            }
+            eprintln!("  its files: {}", lab.folder.display());
+        });
+        while !self.stop.is_set() {
+            std::thread::sleep(STOP_POLL_INTERVAL);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
