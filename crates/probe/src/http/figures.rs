@@ -125,8 +125,8 @@ impl Repeats {
             server,
             attempted: self.tried,
             opened: self.opened[..last].to_vec(),
-            given_up: self.given_up,
-            unopened: self.unopened,
+            timed_out: self.given_up,
+            still_connecting: self.unopened,
             waited_us: self.waited_ns / 1_000,
         })
     }
@@ -307,10 +307,10 @@ impl Figures {
         let mut client = HttpClient {
             cpu_s: self.cpu_all.as_secs_f64(),
             cpu_us_per_request: self.cpu_all.as_secs_f64() * 1e6 / each,
-            busiest_thread: self.busiest.min(1.0),
+            busiest_thread_share: self.busiest.min(1.0),
             in_flight: self.area as f64 / 1e9 / seconds,
             rate_times_latency: per_s * latency_us.mean / 1e6,
-            read_late_us: latency(&histograms.late),
+            read_delay_us: latency(&histograms.late),
             limits: Vec::new(),
         };
         client.limits = limits(plan, &client, &self.errors, self.unsent);
@@ -328,7 +328,7 @@ impl Figures {
             unfinished: self.unfinished,
             unsent: plan.rate.map(|_| self.unsent),
             received_bytes: self.bytes,
-            opened: self.opened,
+            connections_opened: self.opened,
             syn_retransmissions: sites
                 .iter()
                 .zip(&self.repeats)
@@ -341,12 +341,12 @@ impl Figures {
             latency_us,
             intended_latency_us: histograms.intended.as_ref().and_then(latency),
             phases_us: HttpPhases {
-                name: latency(&names),
+                name_lookup: latency(&names),
                 connect: latency(&histograms.connect),
                 tls: latency(&histograms.tls),
                 send: latency(&histograms.send),
                 first_byte: latency(&histograms.first_byte),
-                rest: latency(&histograms.rest),
+                receive: latency(&histograms.rest),
             },
             over_time: self.intervals.told(elapsed_s),
             client,
@@ -363,11 +363,11 @@ pub(super) fn count(kinds: &mut BTreeMap<String, u64>, kind: &str) {
 
 fn limits(plan: &Plan, client: &HttpClient, errors: &HttpErrors, unsent: u64) -> Vec<String> {
     let mut limits = Vec::new();
-    if client.busiest_thread >= BUSY {
+    if client.busiest_thread_share >= BUSY {
         limits.push(format!(
             "a thread of this client had a CPU for {:.0} % of the time: it may be the client that \
              is measured; try more --threads, or fewer --connections",
-            100.0 * client.busiest_thread
+            100.0 * client.busiest_thread_share
         ));
     }
     let of = |kind: &str| errors.connect.get(kind).copied().unwrap_or(0);
@@ -381,7 +381,7 @@ fn limits(plan: &Plan, client: &HttpClient, errors: &HttpErrors, unsent: u64) ->
     if of("EMFILE") + of("ENFILE") > 0 {
         limits.push("this host ran out of files (ulimit -n, fs.file-max)".to_string());
     }
-    if unsent > 0 && client.busiest_thread < BUSY {
+    if unsent > 0 && client.busiest_thread_share < BUSY {
         limits.push(format!(
             "{unsent} requests were due and found no free connection: more --connections, or the \
              server cannot do {} requests a second",

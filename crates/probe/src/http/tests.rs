@@ -83,7 +83,7 @@ fn each_request_is_answered_and_counted_once() {
     let load = load(server.plan());
     assert_eq!((load.requests, load.errors.total(), load.unfinished), (20, 0, 0));
     assert_eq!((load.statuses[0].status, load.statuses[0].count), (200, 20));
-    assert_eq!((load.opened, load.received_bytes), (2, 20 * HELLO.len() as u64));
+    assert_eq!((load.connections_opened, load.received_bytes), (2, 20 * HELLO.len() as u64));
     assert_eq!(load.latency_us.count, 20);
     assert_eq!(load.phases_us.connect.unwrap().count, 2);
     assert!(
@@ -99,14 +99,14 @@ fn a_new_connection_for_each_request() {
         (&connection).write_all(HELLO).unwrap();
     });
     let load = load(Plan { new_connections: true, ..server.plan() });
-    assert_eq!((load.requests, load.opened, load.errors.total()), (20, 20, 0));
+    assert_eq!((load.requests, load.connections_opened, load.errors.total()), (20, 20, 0));
 }
 
 #[test]
 fn requests_that_are_sent_ahead_are_answered_in_order() {
     let server = Server::says(HELLO);
     let load = load(Plan { pipeline: 8, count: Some(100), ..server.plan() });
-    assert_eq!((load.requests, load.opened, load.errors.total()), (100, 2, 0));
+    assert_eq!((load.requests, load.connections_opened, load.errors.total()), (100, 2, 0));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn threads_share_the_connections_and_the_count() {
     let load = load(Plan { threads: 3, connections: 7, count: Some(50), ..server.plan() });
     assert_eq!((load.requests, load.errors.total()), (50, 0));
     // A thread may have done them all before another began: three have three, two and two.
-    assert!((2..=7).contains(&load.opened), "{}", load.opened);
+    assert!((2..=7).contains(&load.connections_opened), "{}", load.connections_opened);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_closed_port_is_refused_as_often_as_was_asked() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let load = load(Plan { count: Some(6), ..tests_plan(&format!("http://{port}/")) });
     assert_eq!(load.errors.connect["ECONNREFUSED"], 6);
-    assert_eq!((load.requests, load.opened), (0, 0));
+    assert_eq!((load.requests, load.connections_opened), (0, 0));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn an_answer_may_end_with_its_connection() {
         (&connection).write_all(b"HTTP/1.0 200 OK\r\n\r\nall of it").unwrap();
     });
     let load = load(Plan { count: Some(6), ..server.plan() });
-    assert_eq!((load.requests, load.opened, load.errors.total()), (6, 6, 0));
+    assert_eq!((load.requests, load.connections_opened, load.errors.total()), (6, 6, 0));
 }
 
 #[test]

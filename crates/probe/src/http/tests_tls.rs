@@ -64,7 +64,11 @@ fn a_certificate_that_is_believed_and_one_that_is_not() {
     let kept = tempfile::tempdir().unwrap();
     let (address, file) = server(&["127.0.0.1"], &kept);
     let seen = load(address, Trust { insecure: false, authorities: Some(file) });
-    assert_eq!((seen.requests, seen.errors.total(), seen.opened), (20, 0, 2), "{seen:?}");
+    assert_eq!(
+        (seen.requests, seen.errors.total(), seen.connections_opened),
+        (20, 0, 2),
+        "{seen:?}"
+    );
     assert_eq!(seen.phases_us.tls.unwrap().count, 2);
     assert!(seen.received_bytes > 20 * 100_000);
     // The system does not know who made it.

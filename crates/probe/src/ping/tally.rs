@@ -103,8 +103,8 @@ impl Tally {
                 State::Waiting
             }
             Err(why) => {
-                self.result.unsent += 1;
-                self.result.unsent_why = Some(why);
+                self.result.send_errors += 1;
+                self.result.last_send_error = Some(why);
                 State::Unsent
             }
         };
@@ -168,13 +168,13 @@ impl Tally {
             self.result.lost += 1;
             return Counted::Error { number };
         }
-        self.result.answered += 1;
+        self.result.received += 1;
         self.times.record(round_trip);
         if by_kernel.is_some() {
-            self.result.clock.by_kernel += 1;
+            self.result.clock.kernel_timed += 1;
             self.added.record(by_process.saturating_sub(round_trip));
         } else {
-            self.result.clock.by_process += 1;
+            self.result.clock.process_timed += 1;
         }
         Counted::Answer { number, round_trip, by_kernel: by_kernel.is_some() }
     }
@@ -225,7 +225,7 @@ impl Tally {
 
     /// Packets that are waited for.
     pub(super) fn waiting(&self) -> u64 {
-        self.result.sent.saturating_sub(self.result.answered + self.result.lost)
+        self.result.sent.saturating_sub(self.result.received + self.result.lost)
     }
 
     /// When the first time out passes.
@@ -241,12 +241,12 @@ impl Tally {
         let us = |percent| self.added.percentile_ms(percent).map(|ms| ms * 1e3);
         Ping {
             duration_ms: lasted.as_secs_f64() * 1e3,
-            waiting: self.waiting(),
+            pending: self.waiting(),
             round_trip: self.times.spread(),
             replies: answers,
             clock: PingClock {
-                process_adds_p50_us: us(50.0),
-                process_adds_p99_us: us(99.0),
+                process_overhead_p50_us: us(50.0),
+                process_overhead_p99_us: us(99.0),
                 ..self.result.clock
             },
             ..self.result.clone()
@@ -297,9 +297,9 @@ mod tests {
         assert_eq!(silent, [2, 3]);
         assert!(matches!(tally.came(&answer(2, at, None)), Counted::Late { number: 2, .. }));
         let result = tally.result(Duration::from_secs(1));
-        assert_eq!((result.sent, result.answered, result.lost), (3, 1, 2));
-        assert_eq!((result.late, result.duplicates, result.waiting), (1, 1, 0));
-        assert!((result.clock.process_adds_p50_us.unwrap() - 500.0).abs() < 1.0);
+        assert_eq!((result.sent, result.received, result.lost), (3, 1, 2));
+        assert_eq!((result.late, result.duplicates, result.pending), (1, 1, 0));
+        assert!((result.clock.process_overhead_p50_us.unwrap() - 500.0).abs() < 1.0);
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
             tally.came(&came);
         }
         let result = tally.result(Duration::ZERO);
-        assert_eq!((result.answered, result.lost, result.replies.len()), (1, 1, 2));
+        assert_eq!((result.received, result.lost, result.replies.len()), (1, 1, 2));
     }
 
     #[test]
@@ -345,6 +345,6 @@ mod tests {
         tally.expire(now + Duration::from_secs(60), &mut |_| ());
         assert!(tally.packets.is_empty());
         let result = tally.result(Duration::ZERO);
-        assert_eq!((result.answered, result.lost, result.waiting), (50_000, 50_000, 0));
+        assert_eq!((result.received, result.lost, result.pending), (50_000, 50_000, 0));
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(distance: u8, keeps: usize) -> Self {
         State {
-            hop: Hop { distance, ..Hop::default() },
+            hop: Hop { ttl: distance, ..Hop::default() },
             times: Times::default(),
             latest: VecDeque::new(),
             keeps,
@@ -42,7 +42,7 @@ impl State {
     /// A packet was sent.
     pub(super) fn sent(&mut self, number: u64) {
         self.hop.sent += 1;
-        self.latest.push_back((number, HopProbe { from: None, kind: None, ms: None }));
+        self.latest.push_back((number, HopProbe { from: None, kind: None, round_trip_ms: None }));
         if self.latest.len() > self.keeps {
             self.latest.pop_front();
         }
@@ -50,38 +50,38 @@ impl State {
 
     /// Packets that were not answered do not count after all.
     pub(super) fn forget_silence(&mut self) {
-        self.hop.sent = self.hop.answered;
-        self.hop.finished = self.hop.answered;
+        self.hop.sent = self.hop.received;
+        self.hop.completed = self.hop.received;
         self.latest.retain(|(_, probe)| probe.from.is_some());
     }
 
     /// The time out of a packet passed.
     pub(super) fn silent(&mut self) {
-        self.hop.finished += 1;
+        self.hop.completed += 1;
     }
 
     /// A packet was answered in time.
     pub(super) fn answered(&mut self, number: u64, answer: &Answer, time: Duration, to: IpAddr) {
-        self.hop.finished += 1;
-        self.hop.answered += 1;
+        self.hop.completed += 1;
+        self.hop.received += 1;
         self.times.record(time);
         if let Some((_, probe)) = self.latest.iter_mut().find(|(known, _)| *known == number) {
             *probe = HopProbe {
                 from: Some(answer.from),
                 kind: Some(answer.kind),
-                ms: Some(time.as_secs_f64() * 1e3),
+                round_trip_ms: Some(time.as_secs_f64() * 1e3),
             };
         }
         let routers = &mut self.hop.routers;
         if let Some(router) = routers.iter_mut().find(|router| router.address == answer.from) {
-            router.answered += 1;
+            router.replies += 1;
             router.kind = answer.kind;
             router.mpls.clone_from(&answer.mpls);
         } else if routers.len() < ROUTERS {
             routers.push(Router {
                 address: answer.from,
                 name: None,
-                answered: 1,
+                replies: 1,
                 kind: answer.kind,
                 mpls: answer.mpls.clone(),
             });
@@ -124,7 +124,7 @@ impl State {
     }
 
     pub(super) fn distance(&self) -> u8 {
-        self.hop.distance
+        self.hop.ttl
     }
 
     /// Packets sent that count.
@@ -137,13 +137,13 @@ impl State {
     }
 
     pub(super) fn is_answered(&self) -> bool {
-        self.hop.answered > 0
+        self.hop.received > 0
     }
 
     /// What is known of it now.
     pub(super) fn hop(&self, name: &dyn Fn(IpAddr) -> Option<String>) -> Hop {
         let mut hop = self.hop.clone();
-        hop.routers.sort_by_key(|router| (std::cmp::Reverse(router.answered), router.address));
+        hop.routers.sort_by_key(|router| (std::cmp::Reverse(router.replies), router.address));
         for router in &mut hop.routers {
             router.name = name(router.address);
         }
@@ -165,11 +165,11 @@ pub(super) fn is_of_target(kind: ReplyKind, from_target: bool) -> bool {
 /// Marks the hops that answer fewer packets than one behind them: nothing can be lost at a hop that
 /// packets to a farther one passed.
 pub(super) fn mark_limited(hops: &mut [Hop]) {
-    let share = |hop: &Hop| hop.answered as f64 / hop.finished.max(1) as f64;
+    let share = |hop: &Hop| hop.received as f64 / hop.completed.max(1) as f64;
     let mut best = 0.0f64;
     for hop in hops.iter_mut().rev() {
         let own = share(hop);
-        hop.limits_replies = hop.finished > 0 && own < best;
+        hop.rate_limits_replies = hop.completed > 0 && own < best;
         best = best.max(own);
     }
 }
@@ -180,10 +180,11 @@ mod tests {
 
     #[test]
     fn a_hop_that_others_are_seen_behind_loses_nothing() {
-        let hop = |answered, finished| Hop { answered, finished, ..Hop::default() };
+        let hop =
+            |answered, finished| Hop { received: answered, completed: finished, ..Hop::default() };
         let mut hops = [hop(10, 10), hop(3, 10), hop(0, 10), hop(9, 10), hop(9, 10), hop(0, 10)];
         mark_limited(&mut hops);
-        let limited: Vec<bool> = hops.iter().map(|hop| hop.limits_replies).collect();
+        let limited: Vec<bool> = hops.iter().map(|hop| hop.rate_limits_replies).collect();
         assert_eq!(limited, [false, true, true, false, false, false]);
     }
 }

@@ -283,7 +283,7 @@ impl Trace {
         let known = hop.hop(&|_| None);
         hop.forget_silence();
         let trip = known.round_trip.map_or(0.0, |times| times.max_ms);
-        for _ in 0..known.sent.saturating_sub(known.answered).min(10) {
+        for _ in 0..known.sent.saturating_sub(known.received).min(10) {
             let pause = Duration::from_secs_f64(trip.clamp(1.0, 1000.0) * 1.5 / 1e3);
             self.collect(Instant::now() + pause, false, stop)?;
             if stop.is_set() || self.send_one(end, self.way.usual(), true).is_err() {

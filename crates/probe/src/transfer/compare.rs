@@ -40,15 +40,15 @@ pub(super) fn compare(all: &mut Transfer, options: &Options, arrival: f64) {
     };
     let best = [
         (options.bandwidth_bps.unwrap_or(0.0), BandwidthSource::Given),
-        (sum(|sender| sender.best_rate), BandwidthSource::DeliveryRate),
-        (arrival * 8.0, BandwidthSource::Arrival),
-        (sum(|sender| sender.best_limited_rate), BandwidthSource::AtLeast),
+        (sum(|sender| sender.best_delivery_rate), BandwidthSource::DeliveryRate),
+        (arrival * 8.0, BandwidthSource::ReceiveRate),
+        (sum(|sender| sender.best_delivery_rate_any), BandwidthSource::LowerBound),
     ];
     let Some((mut bps, mut from)) = best.into_iter().find(|(bps, _)| *bps > 0.0) else { return };
     let given = from == BandwidthSource::Given;
     // What an end held itself did not fill the path.
     if from == BandwidthSource::DeliveryRate && held_by_ends(all) {
-        from = BandwidthSource::AtLeast;
+        from = BandwidthSource::LowerBound;
     }
     // What is too short to fill the path shows no more than its own rate: a path over which it went
     // faster than that rate allows has more.
@@ -58,7 +58,7 @@ pub(super) fn compare(all: &mut Transfer, options: &Options, arrival: f64) {
         if !likely.any(|(one, theory)| theory.total_us as f64 > one.duration_us as f64 * TOO_SLOW) {
             break;
         }
-        (bps, from) = (bps * STEP, BandwidthSource::AtLeast);
+        (bps, from) = (bps * STEP, BandwidthSource::LowerBound);
     }
     (all.bandwidth_bps, all.bandwidth_source) = (Some(bps), Some(from));
     let theories: Vec<_> = all.transfers.iter().map(|one| of(all, options, one, bps)).collect();
@@ -141,7 +141,7 @@ mod tests {
         let start = SendStart {
             number: 0,
             window_segments: 10,
-            before_segments: None,
+            previous_window_segments: None,
             segment_bytes: 1448,
         };
         Transfer {
@@ -154,7 +154,7 @@ mod tests {
             }],
             senders: vec![TransferSender {
                 starts: vec![start],
-                best_rate,
+                best_delivery_rate,
                 min_rtt_us: Some(80_000),
                 time_breakdown: vec![SenderTimeShare {
                     category: SenderTimeCategory::SlowStart,
@@ -170,7 +170,7 @@ mod tests {
     fn a_transfer_that_is_too_short_for_the_path_shows_the_least_that_it_has() {
         let mut all = measured(327_000, 5_000_000 / 8);
         compare(&mut all, &options(), 0.0);
-        assert_eq!(all.bandwidth_source, Some(BandwidthSource::AtLeast));
+        assert_eq!(all.bandwidth_source, Some(BandwidthSource::LowerBound));
         let theory = all.transfers[0].theory.unwrap();
         assert!(theory.total_us.abs_diff(327_000) < 12_000, "{theory:?}");
         assert_eq!((theory.rounds, theory.window_segments), (4, 10));
@@ -188,7 +188,7 @@ mod tests {
             .time_breakdown
             .push(SenderTimeShare { category: SenderTimeCategory::SendBuffer, time_us: 10 });
         compare(&mut all, &options(), 0.0);
-        assert_eq!(all.bandwidth_source, Some(BandwidthSource::AtLeast));
+        assert_eq!(all.bandwidth_source, Some(BandwidthSource::LowerBound));
         let mut all = measured(1, 1);
         compare(&mut all, &Options { bandwidth_bps: Some(2e6), ..options() }, 9.0);
         assert_eq!(

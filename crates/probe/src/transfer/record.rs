@@ -161,9 +161,9 @@ impl Recorder {
         sender.retransmits = sender.retransmits.max(info.total_retrans.unwrap_or(0).into());
         let rate = info.delivery_rate.unwrap_or(0);
         if info.delivery_rate_app_limited == Some(false) {
-            sender.best_rate = sender.best_rate.max(rate);
+            sender.best_delivery_rate = sender.best_delivery_rate.max(rate);
         }
-        sender.best_limited_rate = sender.best_limited_rate.max(rate);
+        sender.best_delivery_rate_any = sender.best_delivery_rate_any.max(rate);
         let trip = info.min_rtt_us.filter(|us| *us > 0 && *us < u32::MAX);
         sender.min_rtt_us = match (sender.min_rtt_us, trip) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -190,7 +190,7 @@ impl Recorder {
             self.sender.starts.push(SendStart {
                 number: self.number,
                 window_segments: window,
-                before_segments: self.window_before,
+                previous_window_segments: self.window_before,
                 segment_bytes: segment,
             });
         }
@@ -248,7 +248,7 @@ impl Recorder {
         let samples = std::mem::take(&mut self.samples);
         if took >= self.longest_us && !samples.is_empty() {
             self.longest_us = took;
-            self.sender.sampled = self.number;
+            self.sender.sampled_transfer = self.number;
             self.sender.samples = samples;
         }
         self.previous = None;
@@ -299,7 +299,7 @@ pub(super) fn merge(all: &mut TransferSender, one: TransferSender) {
     };
     let longest = |samples: &[SendSample]| samples.last().map_or(0, |last| last.at_us);
     if longest(&one.samples) >= longest(&all.samples) {
-        (all.sampled, all.samples) = (one.sampled, one.samples);
+        (all.sampled_transfer, all.samples) = (one.sampled_transfer, one.samples);
     }
     for share in one.time_breakdown {
         add(&mut all.time_breakdown, share.category, share.time_us);
@@ -310,8 +310,8 @@ pub(super) fn merge(all: &mut TransferSender, one: TransferSender) {
     all.writes += one.writes;
     all.written_bytes = all.written_bytes.saturating_add(one.written_bytes);
     all.retransmits += one.retransmits;
-    all.best_rate = all.best_rate.max(one.best_rate);
-    all.best_limited_rate = all.best_limited_rate.max(one.best_limited_rate);
+    all.best_delivery_rate = all.best_delivery_rate.max(one.best_delivery_rate);
+    all.best_delivery_rate_any = all.best_delivery_rate_any.max(one.best_delivery_rate_any);
     all.min_rtt_us = match (all.min_rtt_us, one.min_rtt_us) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(us(SenderTimeCategory::ReceiveWindow), 9_999_000);
         assert_eq!(us(SenderTimeCategory::SendBuffer), 4_999_500);
         assert_eq!(us(SenderTimeCategory::SlowStart), 4_999_500);
-        assert_eq!((sender.sampled, sender.starts.len()), (7, 1));
+        assert_eq!((sender.sampled_transfer, sender.starts.len()), (7, 1));
         let samples = &sender.samples;
         assert!(samples.len() > TransferSender::MAX_SAMPLES / 3, "{}", samples.len());
         assert!(samples.last().unwrap().at_us > 19_000_000);
@@ -395,7 +395,7 @@ mod tests {
                 TransferSender {
                     connections: 1,
                     writes: 2,
-                    sampled: number,
+                    sampled_transfer: number,
                     samples: vec![sample],
                     time_breakdown: vec![SenderTimeShare {
                         category: SenderTimeCategory::Tail,
@@ -406,7 +406,7 @@ mod tests {
                 },
             );
         }
-        assert_eq!((all.connections, all.writes, all.sampled), (3, 6, 0));
+        assert_eq!((all.connections, all.writes, all.sampled_transfer), (3, 6, 0));
         assert_eq!((all.time_breakdown[0].time_us, all.min_rtt_us), (15, Some(1)));
     }
 }

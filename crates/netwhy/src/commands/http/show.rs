@@ -62,7 +62,7 @@ pub(super) fn text(load: &HttpLoad, latency: &Histogram<u64>, style: Style) -> S
             ),
         );
     }
-    if let Some(late) = client.read_late_us.filter(|late| late.p99 > 0) {
+    if let Some(late) = client.read_delay_us.filter(|late| late.p99 > 0) {
         let text = format!(
             "answers lay unread for p50 {}, p99 {}: not counted, the kernel's stamps are",
             micros(late.p50),
@@ -179,12 +179,12 @@ fn errors(errors: &HttpErrors) -> String {
 fn phases(load: &HttpLoad, line: &mut impl FnMut(&str, &str)) {
     let phases = &load.phases_us;
     let all = [
-        ("name", &phases.name),
+        ("name", &phases.name_lookup),
         ("connect", &phases.connect),
         ("TLS", &phases.tls),
         ("send", &phases.send),
         ("first byte", &phases.first_byte),
-        ("rest", &phases.rest),
+        ("rest", &phases.receive),
     ];
     let mut first = "phases";
     for (name, latency) in all {
@@ -215,12 +215,12 @@ fn repeated(one: &SynRetransmissions) -> String {
             at => format!("{} {} times", number(*n), at + 1),
         })
         .collect();
-    let mut given_up = match one.given_up {
+    let mut given_up = match one.timed_out {
         0 => String::new(),
         n => format!(", {} given up", number(n)),
     };
-    if one.unopened > 0 {
-        given_up += &format!(", {} not open at the end", number(one.unopened));
+    if one.still_connecting > 0 {
+        given_up += &format!(", {} not open at the end", number(one.still_connecting));
     }
     format!(
         "of {} connections to {} these repeated their SYN: {}{given_up}; {} waited in all",

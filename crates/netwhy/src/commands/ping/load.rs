@@ -162,14 +162,18 @@ impl Phase<'_> {
         }
         let pings: Vec<Running> =
             places.iter().map(|place| self.ping(place)).collect::<anyhow::Result<_>>()?;
-        let mut phase = LoadPhase { loaded, transfers: self.transfers, ..LoadPhase::default() };
+        let mut phase = LoadPhase {
+            loaded_vantage_point: loaded,
+            downloads: self.transfers,
+            ..LoadPhase::default()
+        };
         let most = self.time + BEYOND;
         for ping in pings {
             let Some(output) = ping.output(most, stop)? else { return Ok(None) };
             let report: PingReport = serde_json::from_slice(&output)?;
             let ping = report.pings.into_iter().next().unwrap_or_default();
             phase.duration_ms = phase.duration_ms.max(ping.duration_ms);
-            phase.lost.push(lost(&ping));
+            phase.loss.push(lost(&ping));
             phase.pings.push(ping.round_trip);
         }
         if let Some(load) = load {
@@ -177,7 +181,7 @@ impl Phase<'_> {
             let done: Downloaded = serde_json::from_slice(&output)?;
             phase.received_bytes = done.bytes;
             phase.wire_bits_per_s = done.wire_bits_per_s();
-            phase.failed = done.failed;
+            phase.error = done.failed;
         }
         Ok(Some(phase))
     }
@@ -207,7 +211,7 @@ impl Phase<'_> {
 }
 
 fn lost(ping: &Ping) -> f64 {
-    let over = ping.sent.saturating_sub(ping.waiting);
+    let over = ping.sent.saturating_sub(ping.pending);
     if over > 0 { ping.lost as f64 / over as f64 } else { 0.0 }
 }
 
@@ -245,7 +249,7 @@ fn text(measured: &UnderLoad, findings: &[Finding]) -> String {
                 "A link that all places share is limited: about {rate} on the wire. It is at the \
                  server or between it and {behind}."
             ),
-            LimitedLink::Own => format!(
+            LimitedLink::Access => format!(
                 "The own link of {behind} is limited: about {rate} on the wire; {before} does not \
                  feel it."
             ),
@@ -269,11 +273,11 @@ fn text(measured: &UnderLoad, findings: &[Finding]) -> String {
     }
     text.push('\n');
     for phase in &measured.phases {
-        let name = match phase.loaded.and_then(|at| letters.get(at)) {
+        let name = match phase.loaded_vantage_point.and_then(|at| letters.get(at)) {
             None => "idle".to_string(),
             Some(letter) => {
                 let rate = phase.wire_bits_per_s.map_or("no bytes".to_string(), bit_rate);
-                format!("{} at {letter}, {rate}", phase.transfers)
+                format!("{} at {letter}, {rate}", phase.downloads)
             }
         };
         let _ = write!(text, "{name:<FIRST$}");
@@ -286,7 +290,7 @@ fn text(measured: &UnderLoad, findings: &[Finding]) -> String {
         text.push('\n');
     }
     let mut failed: Vec<&str> =
-        measured.phases.iter().filter_map(|phase| phase.failed.as_deref()).collect();
+        measured.phases.iter().filter_map(|phase| phase.error.as_deref()).collect();
     failed.dedup();
     for why in failed {
         for line in wrap(why, "", "  ", WIDTH) {
@@ -316,8 +320,8 @@ mod tests {
     #[test]
     fn text_fits_eighty_columns() {
         let phase = |loaded, transfers| LoadPhase {
-            loaded,
-            transfers,
+            loaded_vantage_point: loaded,
+            downloads: transfers,
             pings: vec![None; 6],
             wire_bits_per_s: Some(123_456_789.0),
             ..LoadPhase::default()
@@ -330,7 +334,8 @@ mod tests {
             ..UnderLoad::default()
         };
         measured.verdict.behind = vec![0, 1, 2];
-        for link in [LimitedLink::None, LimitedLink::Middle, LimitedLink::Shared, LimitedLink::Own]
+        for link in
+            [LimitedLink::None, LimitedLink::Middle, LimitedLink::Shared, LimitedLink::Access]
         {
             measured.verdict.link = link;
             let text = text(&measured, &[]);

@@ -38,7 +38,7 @@ pub(crate) fn run(options: &PingOptions) -> anyhow::Result<u8> {
     });
     let pings = pings.map_err(failure)?;
     written?;
-    let answered = pings.iter().any(|ping| ping.answered > 0);
+    let answered = pings.iter().any(|ping| ping.received > 0);
     if options.json {
         print_json(PingReport { pings, ..PingReport::default() })?;
     } else {

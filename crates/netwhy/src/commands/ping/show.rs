@@ -52,7 +52,7 @@ impl Lines {
                 let what = match (kind, bytes) {
                     (ReplyKind::EchoReply, Some(bytes)) => format!("{bytes} B"),
                     (ReplyKind::Datagram, Some(bytes)) => format!("UDP, {bytes} B"),
-                    (kind, _) => kind.words().to_string(),
+                    (kind, _) => kind.description().to_string(),
                 };
                 let mut line = format!("{name}{what} from {whose}: seq {number}");
                 if let Some(hops) = hops.filter(|_| round_trip.is_some()) {
@@ -97,22 +97,22 @@ pub(super) fn summary(ping: &Ping) -> String {
     };
     let what = format!("{who}{port}: {}, {} B of payload", method(ping.method), ping.payload_bytes);
     wrap(&what, "", "  ", WIDTH).into_iter().for_each(&mut line);
-    let over = ping.sent.saturating_sub(ping.waiting);
+    let over = ping.sent.saturating_sub(ping.pending);
     let loss = if over > 0 { percent(ping.lost as f64 / over as f64) } else { "?".to_string() };
     let mut counts =
-        format!("  sent {}, answered {}, lost {loss}", number(ping.sent), number(ping.answered));
+        format!("  sent {}, answered {}, lost {loss}", number(ping.sent), number(ping.received));
     for (count, what) in [
-        (ping.waiting, "still awaited"),
+        (ping.pending, "still awaited"),
         (ping.late, "late"),
         (ping.duplicates, "duplicates"),
-        (ping.unsent, "not sent"),
+        (ping.send_errors, "not sent"),
     ] {
         if count > 0 {
             let _ = write!(counts, ", {} {what}", number(count));
         }
     }
     wrap(&counts, "", "    ", WIDTH).into_iter().for_each(&mut line);
-    if let Some(why) = &ping.unsent_why {
+    if let Some(why) = &ping.last_send_error {
         let words = format!("not sent: {why}");
         wrap(&words, "  ", "    ", WIDTH).into_iter().for_each(&mut line);
     }
@@ -138,7 +138,7 @@ pub(super) fn summary(ping: &Ping) -> String {
     // One way to answer needs no words, where it is the usual one.
     let usual = |kind: ReplyKind| kind == ReplyKind::EchoReply;
     for answers in ping.replies.iter().filter(|answers| !usual(answers.kind)).take(8) {
-        let (count, kind) = (number(answers.count), answers.kind.words());
+        let (count, kind) = (number(answers.count), answers.kind.description());
         let words = format!("answers: {count} × {kind} from {}", answers.from);
         wrap(&words, "  ", "    ", WIDTH).into_iter().for_each(&mut line);
     }
@@ -150,11 +150,11 @@ pub(super) fn summary(ping: &Ping) -> String {
 
 fn clock(ping: &Ping) -> String {
     let clock = ping.clock;
-    let adds = match (clock.process_adds_p50_us, clock.process_adds_p99_us) {
+    let adds = match (clock.process_overhead_p50_us, clock.process_overhead_p99_us) {
         (Some(p50), Some(p99)) => format!("p50 {p50:.0} µs, p99 {p99:.0} µs"),
         _ => String::new(),
     };
-    match (clock.by_kernel, clock.by_process) {
+    match (clock.kernel_timed, clock.process_timed) {
         (_, 0) => format!("times by the kernel; netwhy's own clock would add {adds}"),
         (0, _) => "times by netwhy's own clock, its delays among them".to_string(),
         (kernel, process) => {
@@ -205,7 +205,7 @@ mod tests {
             address: Some(address),
             port: Some(65_535),
             sent: 1_000_000,
-            answered: 999_000,
+            received: 999_000,
             lost: 1000,
             late: 10,
             duplicates: 10,
@@ -225,10 +225,10 @@ mod tests {
                 count: 1000,
             }],
             clock: PingClock {
-                by_kernel: 990_000,
-                by_process: 9000,
-                process_adds_p50_us: Some(12.0),
-                process_adds_p99_us: Some(1234.0),
+                kernel_timed: 990_000,
+                process_timed: 9000,
+                process_overhead_p50_us: Some(12.0),
+                process_overhead_p99_us: Some(1234.0),
             },
             ..Ping::default()
         };

@@ -50,7 +50,7 @@ fn head(route: &Route) -> String {
 
 /// The lines of a hop: one for each router, its times behind it.
 fn hop_lines(hop: &Hop, text: &mut String) {
-    let start = format!("{:>3}  ", hop.distance);
+    let start = format!("{:>3}  ", hop.ttl);
     // Neighbours of the same router share a name.
     let mut groups: Vec<(Option<IpAddr>, Vec<&HopProbe>)> = Vec::new();
     for probe in &hop.probes {
@@ -74,7 +74,7 @@ fn hop_lines(hop: &Hop, text: &mut String) {
         let who = name.map_or_else(|| from.to_string(), |name| format!("{name} ({from})"));
         let mut times = String::new();
         for probe in probes {
-            let ms = probe.ms.map(round_trip).unwrap_or_default();
+            let ms = probe.round_trip_ms.map(round_trip).unwrap_or_default();
             let mark = probe.kind.and_then(ReplyKind::mark);
             let _ = write!(times, "  {ms}{}", mark.map(|m| format!(" {m}")).unwrap_or_default());
         }
@@ -96,7 +96,11 @@ fn hop_lines(hop: &Hop, text: &mut String) {
         }
         let said = probes.iter().filter_map(|probe| probe.kind).find(|kind| kind.mark().is_some());
         if let Some(kind) = said {
-            note(text, "       ", &format!("{}: {}", kind.mark().unwrap_or("!"), kind.words()));
+            note(
+                text,
+                "       ",
+                &format!("{}: {}", kind.mark().unwrap_or("!"), kind.description()),
+            );
         }
     }
 }
@@ -104,7 +108,9 @@ fn hop_lines(hop: &Hop, text: &mut String) {
 fn mpls(hop: &Hop, text: &mut String) {
     for router in hop.routers.iter().filter(|router| !router.mpls.is_empty()) {
         let labels: Vec<String> = (router.mpls.iter())
-            .map(|label| format!("{} (class {}, ttl {})", label.label, label.class, label.ttl))
+            .map(|label| {
+                format!("{} (class {}, ttl {})", label.label, label.traffic_class, label.ttl)
+            })
             .collect();
         note(text, "       ", &format!("MPLS label {}", labels.join(", ")));
     }
@@ -121,8 +127,8 @@ fn end(route: &Route, text: &mut String) {
     let limited: Vec<String> = route
         .hops
         .iter()
-        .filter(|hop| hop.limits_replies)
-        .map(|hop| hop.distance.to_string())
+        .filter(|hop| hop.rate_limits_replies)
+        .map(|hop| hop.ttl.to_string())
         .collect();
     if !limited.is_empty() {
         let (hops, answer, limit) = match limited.len() {
@@ -135,27 +141,27 @@ fn end(route: &Route, text: &mut String) {
         );
         note(text, "", &words);
     }
-    let last = route.hops.iter().rev().find(|hop| hop.answered > 0);
+    let last = route.hops.iter().rev().find(|hop| hop.received > 0);
     if !route.reached {
         let words = match last.and_then(|hop| Some((hop, hop.routers.first()?))) {
             Some((hop, router)) if router.kind.mark().is_some() => format!(
                 "the way ends at hop {}: {} says: {}",
-                hop.distance,
+                hop.ttl,
                 router.address,
-                router.kind.words()
+                router.kind.description()
             ),
             Some((hop, router)) => format!(
                 "the target did not answer; the last hop that did is {}, {}: what comes behind it \
                  is lost, filtered, or says nothing (another kind may get through: --tcp, --icmp)",
-                hop.distance, router.address
+                hop.ttl, router.address
             ),
             None => "nothing answered: no hop, and not the target".to_string(),
         };
         note(text, "", &words);
         return;
     }
-    if let Some(hop) = route.hops.last().filter(|hop| hop.answered < hop.finished) {
-        let share = |hop: &Hop| 1.0 - hop.answered as f64 / hop.finished.max(1) as f64;
+    if let Some(hop) = route.hops.last().filter(|hop| hop.received < hop.completed) {
+        let share = |hop: &Hop| 1.0 - hop.received as f64 / hop.completed.max(1) as f64;
         let lost = percent(share(hop));
         let limits = hop.routers.iter().any(|router| router.kind == ReplyKind::PortUnreachable);
         if limits {
@@ -170,9 +176,9 @@ fn end(route: &Route, text: &mut String) {
         let whole = route
             .hops
             .iter()
-            .rposition(|before| before.finished > 0 && share(before) < share(hop) / 2.0);
+            .rposition(|before| before.completed > 0 && share(before) < share(hop) / 2.0);
         let place = match whole.and_then(|at| route.hops.get(at)) {
-            Some(before) => format!("behind hop {}", before.distance),
+            Some(before) => format!("behind hop {}", before.ttl),
             None => "from the first hop on".to_string(),
         };
         let words = format!("{lost} of the packets to the target were not answered; {place}");
@@ -203,15 +209,15 @@ pub(super) fn table(route: &Route) -> String {
         let more = hop.routers.len().saturating_sub(1);
         let who = if more > 0 { format!("{who} +{more}") } else { who };
         let who: String = who.chars().take(NAME).collect();
-        let lost = match hop.finished {
+        let lost = match hop.completed {
             0 => "".to_string(),
-            finished => percent(1.0 - hop.answered as f64 / finished as f64).replace(' ', ""),
+            finished => percent(1.0 - hop.received as f64 / finished as f64).replace(' ', ""),
         };
         let _ = write!(
             text,
             "{:>3}  {who:<NAME$} {:>5} {:>5}",
-            hop.distance,
-            if hop.limits_replies { "(lim)".to_string() } else { lost },
+            hop.ttl,
+            if hop.rate_limits_replies { "(lim)".to_string() } else { lost },
             number(hop.sent)
         );
         if let Some(times) = hop.round_trip {
@@ -245,17 +251,17 @@ mod tests {
     fn hop(distance: u8, answered: u64, finished: u64) -> Hop {
         let from: IpAddr = "2001:db8:ffff:ffff:ffff:ffff:ffff:1".parse().unwrap();
         let kind = ReplyKind::TimeExceeded;
-        let probe = HopProbe { from: Some(from), kind: Some(kind), ms: Some(1234.5) };
-        let silent = HopProbe { from: None, kind: None, ms: None };
+        let probe = HopProbe { from: Some(from), kind: Some(kind), round_trip_ms: Some(1234.5) };
+        let silent = HopProbe { from: None, kind: None, round_trip_ms: None };
         Hop {
-            distance,
+            ttl: distance,
             sent: finished,
-            finished,
-            answered,
+            completed: finished,
+            received: answered,
             routers: vec![Router {
                 address: from,
                 name: Some("a-router-with-a-name-of-many-letters.example.net".to_string()),
-                answered,
+                replies,
                 kind,
                 mpls: Vec::new(),
             }],
@@ -274,7 +280,7 @@ mod tests {
             hops: vec![hop(1, 3, 3), hop(2, 1, 3), hop(3, 2, 3)],
             ..Route::default()
         };
-        all.hops[1].limits_replies = true;
+        all.hops[1].rate_limits_replies = true;
         for reached in [true, false] {
             all.reached = reached;
             for text in [route(&all), table(&all)] {
@@ -290,8 +296,8 @@ mod tests {
 
     #[test]
     fn silence_is_a_star() {
-        let silent = HopProbe { from: None, kind: None, ms: None };
-        let hop = Hop { distance: 7, probes: vec![silent; 3], ..Hop::default() };
+        let silent = HopProbe { from: None, kind: None, round_trip_ms: None };
+        let hop = Hop { ttl: 7, probes: vec![silent; 3], ..Hop::default() };
         let mut text = String::new();
         hop_lines(&hop, &mut text);
         assert_eq!(text, "  7  * * *\n");

@@ -71,7 +71,7 @@ pub(super) fn lines(sender: &TransferSender) -> Vec<String> {
     };
     lines.push(format!(
         "transfer {} of stream {}, the slowest at its sender{words}",
-        sender.sampled + 1,
+        sender.sampled_transfer + 1,
         sender.stream + 1
     ));
     for (row, cells) in cells.chunks(COLUMNS).enumerate() {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn sender(samples: Vec<SendSample>) -> TransferSender {
-        TransferSender { sampled: 2, samples, ..TransferSender::default() }
+        TransferSender { sampled_transfer: 2, samples, ..TransferSender::default() }
     }
 
     #[test]

@@ -238,8 +238,8 @@ fn path(transfer: &Transfer) -> String {
             match from {
                 BandwidthSource::Given => "given",
                 BandwidthSource::DeliveryRate => "estimated: the sender's best delivery rate",
-                BandwidthSource::Arrival => "estimated: the best rate of arrival",
-                BandwidthSource::AtLeast =>
+                BandwidthSource::ReceiveRate => "estimated: the best rate of arrival",
+                BandwidthSource::LowerBound =>
                     "at least: nothing filled the path; --bandwidth tells it",
             }
         ));
@@ -295,7 +295,7 @@ fn shares(out: &mut Out, transfer: &Transfer) {
         if rest != ' ' || bar.is_empty() {
             bar.push(if rest == ' ' { '▏' } else { rest });
         }
-        let mut words = share.category.words().to_string();
+        let mut words = share.category.description().to_string();
         if share.category == SenderTimeCategory::Application
             || share.category == SenderTimeCategory::Writing
         {
