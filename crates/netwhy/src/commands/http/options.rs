@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use probe::http::{Ask, Plan, Trust, read_urls};
+use probe::http::{Plan, RequestSpec, Trust, parse_url_file};
 use probe::target::Family;
 
 use crate::failure::Failure;
@@ -137,12 +137,12 @@ pub(crate) struct HttpOptions {
 impl HttpOptions {
     /// The load that is asked for.
     pub(super) fn plan(&self) -> anyhow::Result<Plan> {
-        let mut asks: Vec<Ask> =
-            self.urls.iter().map(|url| Ask { method: None, url: url.clone() }).collect();
+        let mut asks: Vec<RequestSpec> =
+            self.urls.iter().map(|url| RequestSpec { method: None, url: url.clone() }).collect();
         if let Some(path) = &self.urls_file {
             let told = |what: String| Failure::Usage(format!("{}: {what}", path.display()));
             let text = String::from_utf8(read(path)?).map_err(|_| told("is no text".into()))?;
-            asks.extend(read_urls(&text).map_err(|error| told(error.to_string()))?);
+            asks.extend(parse_url_file(&text).map_err(|error| told(error.to_string()))?);
         }
         for ask in asks.iter_mut().filter(|ask| ask.method.is_none()) {
             ask.method.clone_from(&self.method);
@@ -158,25 +158,25 @@ impl HttpOptions {
         };
         let endless = self.requests.is_none() && self.duration.is_none();
         let plan = Plan {
-            asks,
+            requests: asks,
             headers: headers.collect::<Result<_, _>>()?,
             body,
             connections: self.connections,
             threads: self.threads,
-            time: self.duration.or(endless.then_some(TIME)),
+            duration: self.duration.or(endless.then_some(TIME)),
             count: self.requests,
             timeout: self.timeout,
             new_connections: self.new_connections,
             pipeline: self.pipeline,
             rate: self.rate,
             http2: self.http2,
-            unix: self.unix_socket.clone(),
+            unix_socket: self.unix_socket.clone(),
             family: match (self.ipv4, self.ipv6) {
                 (true, _) => Family::V4,
                 (_, true) => Family::V6,
                 _ => Family::Any,
             },
-            trust: Trust { insecure: self.insecure, authorities: self.ca.clone() },
+            trust: Trust { insecure: self.insecure, ca_file: self.ca.clone() },
         };
         plan.check().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(plan)
@@ -185,9 +185,9 @@ impl HttpOptions {
 
 fn read(path: &PathBuf) -> anyhow::Result<Vec<u8>> {
     let told = |why: String| Failure::Usage(format!("cannot read {}: {why}", path.display()));
-    let size = std::fs::metadata(path).map_err(|e| told(probe::target::plain(&e)))?.len();
+    let size = std::fs::metadata(path).map_err(|e| told(probe::os_error_text(&e)))?.len();
     if size > FILE {
         return Err(told(format!("{} are too much, 64 MiB is the limit", text::bytes(size))).into());
     }
-    std::fs::read(path).map_err(|e| told(probe::target::plain(&e))).context("before the load")
+    std::fs::read(path).map_err(|e| told(probe::os_error_text(&e))).context("before the load")
 }

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use model::{Evidence, Focus, HttpReport, MissingEvidence, Probes, Source};
-use probe::http::{Histograms, Live, Outcome, Ready};
+use probe::http::{Histograms, LiveCounts as Live, LoadResult as Outcome, PreparedLoad as Ready};
 
 use crate::failure::Failure;
 use crate::job::Job as _;

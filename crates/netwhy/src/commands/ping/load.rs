@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use diagnose::causes::middle_link_limited::locate;
 use model::{Evidence, Finding, LimitedLink, LoadPhase, Ping, PingReport, Probes, UnderLoad};
-use probe::ping::load::{Downloaded, Url, download};
+use probe::ping::download::{DownloadResult, Url, download};
 use text::{bit_rate, wrap};
 
 use super::options::PingOptions;
@@ -178,10 +178,10 @@ impl Phase<'_> {
         }
         if let Some(load) = load {
             let Some(output) = load.output(most, stop)? else { return Ok(None) };
-            let done: Downloaded = serde_json::from_slice(&output)?;
+            let done: DownloadResult = serde_json::from_slice(&output)?;
             phase.received_bytes = done.bytes;
             phase.wire_bits_per_s = done.wire_bits_per_s();
-            phase.error = done.failed;
+            phase.error = done.error;
         }
         Ok(Some(phase))
     }

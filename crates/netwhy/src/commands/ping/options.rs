@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
-use probe::ping::{Asked, How, Settings};
+use probe::ping::{PingTarget, Protocol, Settings};
 use probe::target::{Family, Target};
 
 use crate::failure::Failure;
@@ -174,12 +174,12 @@ impl PingOptions {
         let unbounded = self.flood.is_some() && self.count.is_none() && self.time.is_none();
         Ok(Settings {
             count: self.count,
-            time: if unbounded { Some(FLOOD_TIME) } else { self.time },
+            duration: if unbounded { Some(FLOOD_TIME) } else { self.time },
             interval: self.interval,
             flood: self.flood,
             dont_fragment: self.df,
             tos: self.tos,
-            hops: self.ttl,
+            ttl: self.ttl,
             source: self.source,
             interface: self.interface.clone(),
             timeout: self.timeout,
@@ -210,25 +210,26 @@ impl PingOptions {
     }
 
     /// Whom to ask, with addresses found.
-    pub(super) fn asked(&self) -> anyhow::Result<Vec<Asked>> {
+    pub(super) fn asked(&self) -> anyhow::Result<Vec<PingTarget>> {
         let family = self.family();
         let asked = |target: &Target| {
-            let how = match (self.icmp, self.tcp, self.udp, target.port) {
-                (true, ..) => How::Icmp,
-                (_, true, ..) => How::Tcp,
-                (_, _, true, _) => How::Udp,
-                (.., Some(_)) => How::Tcp,
-                (.., None) => How::Icmp,
+            let protocol = match (self.icmp, self.tcp, self.udp, target.port) {
+                (true, ..) => Protocol::Icmp,
+                (_, true, ..) => Protocol::Tcp,
+                (_, _, true, _) => Protocol::Udp,
+                (.., Some(_)) => Protocol::Tcp,
+                (.., None) => Protocol::Icmp,
             };
-            let port = target.port.unwrap_or(if how == How::Udp { UDP_PORT } else { TCP_PORT });
+            let port =
+                target.port.unwrap_or(if protocol == Protocol::Udp { UDP_PORT } else { TCP_PORT });
             let address = target.resolve(family).map_err(crate::probing::failure)?;
-            let size = self.size.unwrap_or(match how {
-                How::Icmp => ICMP_SIZE,
-                How::Udp => UDP_SIZE,
-                How::Tcp => 0,
+            let size = self.size.unwrap_or(match protocol {
+                Protocol::Icmp => ICMP_SIZE,
+                Protocol::Udp => UDP_SIZE,
+                Protocol::Tcp => 0,
             });
             let to = SocketAddr::new(address, port);
-            Ok(Asked { name: target.to_string(), to, how, size })
+            Ok(PingTarget { name: target.to_string(), to, protocol, payload_bytes: size })
         };
         self.targets.iter().map(asked).collect()
     }

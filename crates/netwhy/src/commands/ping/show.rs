@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use model::{Ping, PingMethod, ReplyKind};
-use probe::ping::{Asked, Event, What};
+use probe::ping::{Event, EventKind as What, PingTarget, Protocol};
 use text::figures::round_trip;
 use text::{number, percent, wrap};
 
@@ -19,7 +19,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(targets: &[Asked]) -> Self {
+    pub(super) fn new(targets: &[PingTarget]) -> Self {
         let several = targets.len() > 1;
         Lines {
             names: targets
@@ -28,7 +28,7 @@ impl Lines {
                 .collect(),
             ports: targets
                 .iter()
-                .map(|target| (target.how != probe::ping::How::Icmp).then_some(target.to.port()))
+                .map(|target| (target.protocol != Protocol::Icmp).then_some(target.to.port()))
                 .collect(),
         }
     }
@@ -36,14 +36,14 @@ impl Lines {
     /// The line of an event.
     pub(super) fn line(&self, event: &Event) -> String {
         let name = self.names.get(event.target).map_or("", String::as_str);
-        let number = event.number;
-        match &event.what {
-            What::Silence => format!("{name}no answer: seq {number}"),
-            What::Unsent(why) => {
+        let number = event.sequence;
+        match &event.kind {
+            What::Timeout => format!("{name}no answer: seq {number}"),
+            What::SendError(why) => {
                 let words = format!("{name}not sent: seq {number}, {why}");
                 wrap(&words, "", "  ", WIDTH).join("\n")
             }
-            What::Answer { kind, from, hops, bytes, round_trip, late, duplicate } => {
+            What::Reply { kind, from, ttl: hops, bytes, round_trip, late, duplicate } => {
                 let port = self.ports.get(event.target).copied().flatten();
                 let whose = match port.filter(|_| !kind.is_error()) {
                     Some(port) => std::net::SocketAddr::new(*from, port).to_string(),
@@ -183,17 +183,18 @@ mod tests {
     fn lines_are_as_ping_has_them() {
         let to = "198.18.0.1:80".parse().unwrap();
         let name = "198.18.0.1".to_string();
-        let lines = Lines::new(&[Asked { name, to, how: probe::ping::How::Icmp, size: 56 }]);
-        let what = What::Answer {
+        let lines =
+            Lines::new(&[PingTarget { name, to, protocol: Protocol::Icmp, payload_bytes: 56 }]);
+        let kind = What::Reply {
             kind: ReplyKind::EchoReply,
             from: to.ip(),
-            hops: Some(64),
+            ttl: Some(64),
             bytes: Some(64),
             round_trip: Some(Duration::from_micros(214)),
             late: false,
             duplicate: false,
         };
-        let line = lines.line(&Event { target: 0, number: 1, what });
+        let line = lines.line(&Event { target: 0, sequence: 1, kind });
         assert_eq!(line, "64 B from 198.18.0.1: seq 1, ttl 64, 0.214 ms");
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::options::TraceOptions;
 use model::{Route, TraceReport};
-use probe::trace::{Settings, Trace};
+use probe::trace::{Settings, Tracer};
 
 use crate::probing::failure;
 use crate::{output, window};
@@ -48,13 +48,13 @@ fn again(
     stop: &Stop,
 ) -> anyhow::Result<Route> {
     let queries = settings.queries;
-    let mut trace = Trace::open(settings).map_err(failure)?;
+    let mut trace = Tracer::open(settings).map_err(failure)?;
     let shown = !options.json && std::io::IsTerminal::is_terminal(&std::io::stdout());
     let mut rounds = 0;
     while !stop.is_set() && options.count.is_none_or(|count| rounds < count) {
         let next = Instant::now() + every;
-        trace.send(queries, stop).map_err(failure)?;
-        trace.collect(next, false, stop).map_err(failure)?;
+        trace.send_round(queries, stop).map_err(failure)?;
+        trace.collect(next, stop).map_err(failure)?;
         rounds += 1;
         if shown {
             let text = show::table(&trace.route());

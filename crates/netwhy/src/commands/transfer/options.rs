@@ -6,7 +6,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use model::TransferDirection;
 use probe::target::{Family, Target};
-use probe::transfer::{MOST_BUFFER, MOST_STREAMS, Options, PORT, Url};
+use probe::transfer::{
+    DEFAULT_PORT as PORT, MAX_BUFFER_BYTES as MOST_BUFFER, MAX_STREAMS as MOST_STREAMS, Options,
+    Url,
+};
 
 use crate::failure::Failure;
 use crate::options::{NetnsOptions, ReportOptions, window};
@@ -243,14 +246,14 @@ impl TransferOptions {
             size: self.size,
             interval: self.interval,
             count: if bulk { Some(1) } else { self.count.or(time.is_none().then_some(COUNT)) },
-            time,
+            duration: time,
             reconnect: self.reconnect,
             streams: self.streams,
-            buffer: u32::try_from(self.buffer).unwrap_or(MOST_BUFFER),
+            buffer_bytes: u32::try_from(self.buffer).unwrap_or(MOST_BUFFER),
             source_delay: self.source_delay.unwrap_or_default(),
             congestion: self.congestion.clone(),
             token: token(self.token.as_ref()),
-            patience: self.timeout,
+            timeout: self.timeout,
             bandwidth_bps: self.bandwidth,
         })
     }

@@ -69,7 +69,7 @@ fn start(plan: &Options) -> anyhow::Result<Probing<Transfer>> {
     let progress = Progress::default();
     let (plan, seen) = (plan.clone(), progress.clone());
     let says = move || {
-        let (done, bytes) = (progress.done(), progress.bytes());
+        let (done, bytes) = (progress.completed(), progress.bytes());
         format!("{} so far, {} done", text::bytes(bytes), text::number(done))
     };
     Probing::start("transfer", move |stop| probe::transfer::run(&plan, stop, &seen), says)

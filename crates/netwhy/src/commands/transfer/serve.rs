@@ -11,8 +11,8 @@ pub(super) fn run(options: &ServeOptions) -> anyhow::Result<u8> {
     window::enter(&options.netns)?;
     let limits = Limits {
         token: token(options.token.as_ref()),
-        time: options.max_time,
-        bytes: options.max_bytes,
+        session_time: options.max_time,
+        session_bytes: options.max_bytes,
         clients: options.max_clients.into(),
     };
     let open = limits.token.is_none() && !options.bind.ip().is_loopback();
