@@ -200,8 +200,8 @@ impl ReplyKind {
     }
 }
 
-/// Round-trip times from several vantage points, idle and while downloads run at each of them in
-/// turn: they show which link is the bottleneck.
+/// Round-trip times from several vantage points, idle and while downloads run at one of them after the
+/// other: they show which link is the bottleneck.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnderLoad {

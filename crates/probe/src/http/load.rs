@@ -18,7 +18,7 @@ use crate::Error;
 pub struct PreparedLoad {
     plan: Plan,
     origins: Arc<NonEmpty<Origin>>,
-    lookups_us: Vec<u64>,
+    name_lookup_us: Vec<u64>,
     tls: Option<Arc<rustls::ClientConfig>>,
 }
 
@@ -30,12 +30,12 @@ pub struct PreparedLoad {
 /// unreadable certificate file.
 pub fn prepare(plan: Plan) -> Result<PreparedLoad, Error> {
     open_files::raise_limit(plan.connections, plan.threads)?;
-    let (origins, lookups_us) = resolve_origins(&plan)?;
+    let (origins, name_lookup_us) = resolve_origins(&plan)?;
     let tls = match origins.iter().any(|origin| origin.tls.is_some()) {
         true => Some(Arc::new(tls::config(&plan.trust)?)),
         false => None,
     };
-    Ok(PreparedLoad { plan, origins: Arc::new(origins), lookups_us, tls })
+    Ok(PreparedLoad { plan, origins: Arc::new(origins), name_lookup_us, tls })
 }
 
 impl PreparedLoad {
@@ -86,7 +86,7 @@ impl PreparedLoad {
         }
         match failed {
             Some(error) => Err(error),
-            None => all.into_result(&self.plan, &self.origins, &self.lookups_us),
+            None => all.into_result(&self.plan, &self.origins, &self.name_lookup_us),
         }
     }
 }

@@ -64,7 +64,7 @@ impl Origin {
 /// The origins of a plan with their addresses, and how long each name look-up took, microseconds.
 pub(super) fn resolve_origins(plan: &Plan) -> Result<(NonEmpty<Origin>, Vec<u64>), Error> {
     plan.check()?;
-    let (mut origins, mut lookups_us) = (None::<NonEmpty<Origin>>, Vec::new());
+    let (mut origins, mut name_lookup_us) = (None::<NonEmpty<Origin>>, Vec::new());
     for spec in &plan.requests {
         let url = Url::parse(&spec.url)?;
         let request = request(plan, spec, &url)?;
@@ -84,7 +84,8 @@ pub(super) fn resolve_origins(plan: &Plan) -> Result<(NonEmpty<Origin>, Vec<u64>
                 let start = Instant::now();
                 let ip = url.target.resolve(plan.family)?;
                 if url.target.host.parse::<IpAddr>().is_err() {
-                    lookups_us.push(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX));
+                    name_lookup_us
+                        .push(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX));
                 }
                 Address::Tcp(SocketAddr::new(ip, url.port))
             }
@@ -113,7 +114,7 @@ pub(super) fn resolve_origins(plan: &Plan) -> Result<(NonEmpty<Origin>, Vec<u64>
             "the URLs belong to {servers} servers: give at least --connections {servers}"
         )));
     }
-    Ok((origins, lookups_us))
+    Ok((origins, name_lookup_us))
 }
 
 /// The origin of a connection, by the connection's number, and the request that it starts with. Each

@@ -235,12 +235,12 @@ impl Stats {
         self,
         plan: &Plan,
         origins: &NonEmpty<Origin>,
-        lookups_us: &[u64],
+        name_lookup_us: &[u64],
     ) -> Result<LoadResult, Error> {
         let histograms = self.histograms;
-        let mut lookups = histogram()?;
-        for us in lookups_us {
-            lookups.saturating_record(*us);
+        let mut resolve_times = histogram()?;
+        for us in name_lookup_us {
+            resolve_times.saturating_record(*us);
         }
         let elapsed_s = self.elapsed.as_secs_f64();
         let seconds = elapsed_s.max(1e-9);
@@ -284,7 +284,7 @@ impl Stats {
             latency_us,
             intended_latency_us: histograms.intended.as_ref().and_then(latency),
             phases_us: HttpPhases {
-                name_lookup: latency(&lookups),
+                name_lookup: latency(&resolve_times),
                 connect: latency(&histograms.connect),
                 tls: latency(&histograms.tls),
                 send: latency(&histograms.send),

@@ -28,7 +28,7 @@ const HOPS_AFTER_LAST_REPLY: u8 = 4;
 const MIN_RETRY_WAIT: Duration = Duration::from_millis(200);
 /// Shortest wait for names after the last reply.
 const MIN_NAME_WAIT: Duration = Duration::from_millis(100);
-/// Most SYNs that are sent again to an open port.
+/// Most retries of SYNs to an open port.
 const MAX_SYN_RETRIES: u64 = 10;
 
 /// A packet.
@@ -243,7 +243,7 @@ impl Tracer {
     }
 
     /// An open port replies to the first SYN of a flow only, until that connection is reset: the other
-    /// SYNs do not count, and are sent again one at a time.
+    /// SYNs do not count, and are retried one at a time.
     fn retry_open_port(&mut self, stop: &Stop) -> Result<(), Error> {
         let Some(end) = self.open_port() else { return Ok(()) };
         self.one_syn_at_a_time = true;
@@ -308,7 +308,7 @@ impl Tracer {
     /// Whether packets to hops of the route are outstanding.
     fn is_any_outstanding(&self) -> bool {
         let mut end = self.end().unwrap_or(u8::MAX);
-        // SYNs to an open port are not waited for: they are sent again, one at a time.
+        // SYNs to an open port are not waited for: they are retried one at a time.
         if self.open_port().is_some() && !self.one_syn_at_a_time {
             end -= 1;
         }

@@ -3,9 +3,8 @@
 use hdrhistogram::Histogram;
 use model::HttpLoad;
 use text::chart::{bar, sparkline};
+use text::figures::significant;
 use text::{Column, Table, micros, number, percent, share};
-
-use super::show::rate;
 
 /// Columns of the longest bar.
 const MAX_BAR_WIDTH: usize = 34;
@@ -81,7 +80,7 @@ pub(super) fn over_time_lines(load: &HttpLoad) -> Vec<String> {
     let min = points.iter().copied().fold(f64::INFINITY, f64::min);
     vec![
         String::new(),
-        format!("responses a second over time, {} to {}", rate(min), rate(max)),
+        format!("responses a second over time, {} to {}", significant(min), significant(max)),
         format!("  {}", sparkline(&points)),
     ]
 }

@@ -73,7 +73,7 @@ fn plan(load: &HttpLoad) -> String {
         text += ", a new one for each request";
     }
     match load.rate_per_s {
-        Some(rate) => text += &format!(", open loop: {} requests a second", self::rate(rate)),
+        Some(rate) => text += &format!(", open loop: {} requests a second", significant(rate)),
         None => text += ", closed loop",
     }
     text
@@ -90,14 +90,9 @@ fn responses(load: &HttpLoad) -> String {
         "{} in {}: {}/s, {}/s{unfinished}",
         number(load.requests),
         duration(Duration::try_from_secs_f64(load.duration_s).unwrap_or_default()),
-        rate(load.requests_per_s),
+        significant(load.requests_per_s),
         bytes(received_per_s as u64)
     )
-}
-
-/// A rate: below a hundred with its decimals.
-pub(super) fn rate(per_s: f64) -> String {
-    significant(per_s)
 }
 
 fn percentiles(latency: &Latency) -> String {

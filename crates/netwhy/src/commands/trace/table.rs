@@ -9,7 +9,7 @@ use super::notes::{heading, notes};
 /// Columns of a line.
 const WIDTH: usize = Style::DEFAULT_WIDTH;
 /// Columns between two columns of the table.
-const GAP: usize = 2;
+const CELL_SPACING: usize = 2;
 /// Fewest columns of a figure, so that the table does not move when it is redrawn: a time below 1000 ms.
 const MIN_FIGURE_WIDTH: usize = 5;
 /// The headings.
@@ -33,10 +33,10 @@ fn table(route: &Route) -> Table {
     let headings = FIGURES.map(|heading| format!("{heading:>MIN_FIGURE_WIDTH$}"));
     let width = |(column, heading): (usize, &String)| {
         let cells = rows.iter().filter_map(|row| row.get(column + 1)).map(|cell| columns(cell));
-        GAP + cells.max().unwrap_or(0).max(columns(heading))
+        CELL_SPACING + cells.max().unwrap_or(0).max(columns(heading))
     };
     let others: usize = headings.iter().enumerate().map(width).sum();
-    let name_width = WIDTH.saturating_sub(others + HOP.len() + GAP);
+    let name_width = WIDTH.saturating_sub(others + HOP.len() + CELL_SPACING);
     let name = Column::left(format!("{:<name_width$}", "router"));
     let columns = [Column::right(HOP), name].into_iter();
     let mut table = Table::new(columns.chain(headings.map(Column::right)));

@@ -360,7 +360,7 @@ impl Worker {
                         return;
                     }
                     if self.setup.plan.new_connections || !keep_alive {
-                        // Pipelined requests without a response are sent again on the next connection.
+                        // Pipelined requests without a response are retried on the next connection.
                         connection.state = State::Closing;
                         connection.state_since = now;
                         return;
@@ -414,7 +414,7 @@ impl Worker {
         }
     }
 
-    /// Closes a connection without a failure; its pipelined requests are sent again on a new one.
+    /// Closes a connection without a failure; its pipelined requests are retried on a new one.
     pub(super) fn renew(&mut self, slot: Slot, now: u64) {
         let connection = &mut self.connections[slot];
         connection.close();
