@@ -1,6 +1,6 @@
 //! What comes back for probes.
 
-use probe::http::answer::{Answer, Fed};
+use probe::http::response::{Parsed, ResponseParser};
 use wire::packet::icmp::{Icmp, Quoted};
 
 /// A message of ICMP; the first byte tells which version.
@@ -33,30 +33,30 @@ fn quoted(quoted: &Quoted<'_>, message: &[u8]) {
     let _ = (quoted.tcp_sequence(), quoted.udp_length_and_checksum(), quoted.echo());
 }
 
-/// Answers of HTTP/1.1, one behind the other: where they end does not depend on the pieces in which
-/// they come, whose lengths are the first four bytes.
+/// HTTP/1.1 responses, one after the other: where they end does not depend on the sizes of the pieces
+/// in which they arrive, which are the first four bytes.
 pub(crate) fn http(bytes: &[u8]) {
     let Some((pieces, stream)) = bytes.split_first_chunk::<4>() else { return };
-    let whole = ends(stream, &[stream.len().max(1)]);
+    let whole = responses(stream, &[stream.len().max(1)]);
     let lengths = pieces.map(|length| usize::from(length) + 1);
-    assert_eq!(whole, ends(stream, &lengths));
-    assert_eq!(whole, ends(stream, &[1]));
+    assert_eq!(whole, responses(stream, &lengths));
+    assert_eq!(whole, responses(stream, &[1]));
 }
 
-/// What a stream of answers was taken for.
+/// The responses in a stream.
 #[derive(Debug, Default, PartialEq)]
-struct Answers {
-    /// Where each ends, its status, and whether the connection goes on.
+struct Responses {
+    /// Where each ends, its status, and whether the connection stays open.
     ends: Vec<(usize, u16, bool)>,
     /// The status of one that ends with the connection.
     closed: Option<u16>,
-    /// Why the rest is no answer.
+    /// Why the rest is malformed.
     malformed: Option<&'static str>,
 }
 
-fn ends(stream: &[u8], lengths: &[usize]) -> Answers {
-    let mut answer = Answer::default();
-    let mut answers = Answers::default();
+fn responses(stream: &[u8], lengths: &[usize]) -> Responses {
+    let mut parser = ResponseParser::default();
+    let mut responses = Responses::default();
     let mut at = 0;
     let mut lengths = lengths.iter().copied().cycle();
     while at < stream.len() {
@@ -64,19 +64,19 @@ fn ends(stream: &[u8], lengths: &[usize]) -> Answers {
         let mut piece = &stream[at..at + length];
         at += length;
         while !piece.is_empty() {
-            match answer.feed(piece, false) {
-                Ok(Fed::All) => break,
-                Ok(Fed::End { used, status, keep_alive }) => {
+            match parser.parse(piece, false) {
+                Ok(Parsed::Incomplete) => break,
+                Ok(Parsed::Complete { used, status, keep_alive }) => {
                     assert!(used <= piece.len());
                     piece = &piece[used..];
-                    answers.ends.push((at - piece.len(), status, keep_alive));
+                    responses.ends.push((at - piece.len(), status, keep_alive));
                     if !keep_alive {
-                        return answers;
+                        return responses;
                     }
                 }
-                Err(words) => return Answers { malformed: Some(words), ..answers },
+                Err(why) => return Responses { malformed: Some(why), ..responses },
             }
         }
     }
-    Answers { closed: answer.closed(), ..answers }
+    Responses { closed: parser.closed(), ..responses }
 }

@@ -1,4 +1,4 @@
-//! What the probes print as JSON: their measurements, and the causes that these show.
+//! The JSON documents of the probe commands: measurements, and the causes found in them.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::{
     Window,
 };
 
-/// What `netwhy ping --json` prints.
+/// The document of `netwhy ping --json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PingReport {
@@ -18,10 +18,10 @@ pub struct PingReport {
     /// One for each target.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pings: Vec<Ping>,
-    /// Round trips while downloads run.
+    /// Round-trip times while downloads run (`--under-load`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_load: Option<UnderLoad>,
-    /// Causes that these show.
+    /// Causes found, worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
@@ -32,7 +32,7 @@ impl PingReport {
     pub const SCHEMA_VERSION: u32 = 1;
 }
 
-/// What `netwhy trace --json` prints.
+/// The document of `netwhy trace --json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceReport {
@@ -40,7 +40,7 @@ pub struct TraceReport {
     pub schema_version: u32,
     /// Version of the netwhy that wrote this.
     pub netwhy_version: String,
-    /// The way to the target.
+    /// The route to the target.
     pub route: Route,
 }
 
@@ -50,7 +50,7 @@ impl TraceReport {
     pub const SCHEMA_VERSION: u32 = 1;
 }
 
-/// What `netwhy http --json` prints: the load, and why it was slow if it was.
+/// The document of `netwhy http --json`: the load, and why it was slow if it was.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HttpReport {
@@ -58,14 +58,14 @@ pub struct HttpReport {
     pub schema_version: u32,
     /// Version of the netwhy that wrote this.
     pub netwhy_version: String,
-    /// What was measured.
+    /// The measurement.
     #[serde(flatten)]
     pub load: HttpLoad,
-    /// Causes that were found on this host and in a sample of the load's packets, worst first.
+    /// Causes found on this host and in a sample of the load's packets, worst first.
     pub findings: Vec<Finding>,
-    /// Causes that the evidence does not decide.
+    /// Causes that the evidence leaves undecided.
     pub undecided: Vec<Undecided>,
-    /// What could not be seen.
+    /// Evidence that could not be had.
     pub missing_evidence: Vec<MissingEvidence>,
 }
 
@@ -75,29 +75,29 @@ impl HttpReport {
     pub const SCHEMA_VERSION: u32 = 1;
 }
 
-/// What `netwhy transfer --json` prints (docs/schema/transfer-v1.json).
+/// The document of `netwhy transfer --json` (docs/schema/transfer-v1.json).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransferReport {
     /// [`TransferReport::SCHEMA_VERSION`] of the netwhy that wrote this.
     pub schema_version: u32,
-    /// Version of the netwhy that measured.
+    /// Version of the netwhy that wrote this.
     pub netwhy_version: String,
-    /// The host that it ran on.
+    /// The host that netwhy ran on.
     pub host: Host,
-    /// When and for how long the host was watched meanwhile.
+    /// When and for how long the host was watched during the transfers.
     pub window: Window,
-    /// What was measured.
+    /// The measurement.
     pub transfer: Transfer,
     /// Causes found in the connections of the transfers, worst first.
     pub findings: Vec<Finding>,
-    /// Causes found in all else of this host, worst first.
+    /// Causes found elsewhere on this host, worst first.
     pub other_findings: Vec<Finding>,
-    /// Causes that could not be decided, for want of evidence.
+    /// Causes that the evidence leaves undecided.
     pub undecided: Vec<Undecided>,
-    /// What could not be seen.
+    /// Evidence that could not be had.
     pub missing_evidence: Vec<MissingEvidence>,
-    /// What watching and transferring cost.
+    /// CPU time and memory that watching and transferring took.
     pub cost: Cost,
 }
 

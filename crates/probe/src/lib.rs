@@ -1,28 +1,26 @@
-//! Active measurements: what netwhy sends itself, and what comes back when.
+//! Active measurements: packets and requests that netwhy sends itself, and the replies to them.
 //!
-//! - [`target`]: the host, port and address that is probed
-//! - [`ping`]: round trips of single packets: ICMP, TCP SYN, UDP
-//! - [`trace`]: the hops on the way
-//! - [`http`]: HTTP load: closed and open loop
-//! - [`transfer`]: bulk and request-answer transfers beside what theory says
+//! - [`target`]: the host, port and address to probe
+//! - [`ping`]: round-trip times of single packets: ICMP, TCP SYN, UDP
+//! - [`trace`]: the hops of a route
+//! - [`http`]: HTTP load, closed and open loop
+//! - [`transfer`]: bulk and request-response transfers, compared with theory
 //!
-//! A probe sends to what it was told to and to nothing else, is bounded in count and time, and ends
-//! when its [`Stop`](sys::Stop) is set. It measures and judges nothing: causes are named by `diagnose`.
+//! Shared by these: `socket`, packets with sequence numbers; `rtt`, distributions of round-trip times;
+//! `route`, the local address towards a target; `random`; `error`.
+//!
+//! A probe sends to its target and nowhere else, is bounded in count and time, and ends when its
+//! [`Stop`](sys::Stop) is set. It measures; causes are named by `diagnose`.
 
+mod error;
 pub mod http;
-mod numbered;
 pub mod ping;
+mod random;
+mod route;
+mod rtt;
+mod socket;
 pub mod target;
 pub mod trace;
 pub mod transfer;
 
-/// A probe could not run: what was tried, on what, what happened, what to do.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// What was asked for cannot be: a bad name, a limit that is too small.
-    #[error("{0}")]
-    Usage(String),
-    /// It was tried and did not work.
-    #[error("{0}")]
-    Failed(String),
-}
+pub use error::{Error, os_error_text};

@@ -1,13 +1,14 @@
-//! The host, port and address that is probed.
+//! The host, port and address to probe.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
 use crate::Error;
+use crate::error::os_error_text;
 
-/// Which addresses of a name are wanted.
+/// The address family of a target.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Family {
-    /// The first one, whatever it is.
+    /// Either: the first address of a name.
     #[default]
     Any,
     /// IPv4 only.
@@ -17,7 +18,7 @@ pub enum Family {
 }
 
 impl Family {
-    fn takes(self, address: IpAddr) -> bool {
+    fn includes(self, address: IpAddr) -> bool {
         match self {
             Family::Any => true,
             Family::V4 => address.is_ipv4(),
@@ -26,12 +27,12 @@ impl Family {
     }
 }
 
-/// A host as a user gives it: `example.org`, `198.18.0.1:80`, `[fd00::1]:443`, `fd00::1`.
+/// A host as given on the command line: `example.org`, `198.18.0.1:80`, `[fd00::1]:443`, `fd00::1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Name or address, without brackets and port.
     pub host: String,
-    /// Port, if one was given.
+    /// Port; `None`: not given.
     pub port: Option<u16>,
 }
 
@@ -46,10 +47,10 @@ impl std::str::FromStr for Target {
         };
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             let (host, rest) =
-                rest.split_once(']').ok_or_else(|| bad("a bracket is not closed"))?;
+                rest.split_once(']').ok_or_else(|| bad("the closing bracket is missing"))?;
             let port = match rest {
                 "" => None,
-                rest => Some(rest.strip_prefix(':').ok_or_else(|| bad("after ] comes :PORT"))?),
+                rest => Some(rest.strip_prefix(':').ok_or_else(|| bad("only :PORT may follow ]"))?),
             };
             (host, port)
         } else if text.parse::<std::net::Ipv6Addr>().is_ok() {
@@ -62,13 +63,13 @@ impl std::str::FromStr for Target {
         };
         if host.is_empty() || host.chars().any(|c| c.is_whitespace() || c.is_control() || c == '/')
         {
-            return Err(bad("this is no host"));
+            return Err(bad("not a host"));
         }
         let port = match port {
             None => None,
             Some(port) => match port.parse::<u16>() {
                 Ok(port) if port > 0 => Some(port),
-                _ => return Err(bad("the port is a number from 1 to 65535")),
+                _ => return Err(bad("the port must be from 1 to 65535")),
             },
         };
         Ok(Target { host: host.to_string(), port })
@@ -86,44 +87,40 @@ impl std::fmt::Display for Target {
 }
 
 impl Target {
-    /// Its first address of this family. Asks the system's resolver, which may take seconds.
+    /// Host and port as a URL and the `Host` header have them: IPv6 addresses in brackets.
+    pub fn authority(&self) -> String {
+        let bare_v6 = self.port.is_none() && self.host.contains(':');
+        if bare_v6 { format!("[{}]", self.host) } else { self.to_string() }
+    }
+
+    /// Its first address of this family, by the system's resolver, which may take seconds.
     ///
     /// # Errors
     ///
-    /// The name has no address, or none of this family.
+    /// The name does not resolve, or has no address of this family.
     pub fn resolve(&self, family: Family) -> Result<IpAddr, Error> {
         let port = self.port.unwrap_or(0);
         let all: Vec<SocketAddr> = (self.host.as_str(), port)
             .to_socket_addrs()
             .map_err(|error| {
                 Error::Failed(format!(
-                    "cannot find the address of {}: {}; see with: getent ahosts {}",
+                    "cannot resolve {}: {}; to check: getent ahosts {}",
                     self.host,
-                    plain(&error),
+                    os_error_text(&error),
                     self.host
                 ))
             })?
             .collect();
-        let found = all.iter().map(SocketAddr::ip).find(|address| family.takes(*address));
+        let found = all.iter().map(SocketAddr::ip).find(|address| family.includes(*address));
         found.ok_or_else(|| {
-            let wanted = if family == Family::V6 { "IPv6" } else { "IPv4" };
+            let family = if family == Family::V6 { "IPv6" } else { "IPv4" };
             Error::Failed(match all.first() {
                 Some(other) => {
-                    format!("{} has no {wanted} address, but {}", self.host, other.ip())
+                    format!("{} has no {family} address, only {}", self.host, other.ip())
                 }
                 None => format!("{} has no address", self.host),
             })
         })
-    }
-}
-
-/// An error of the system without Rust's own words around it.
-pub fn plain(error: &std::io::Error) -> String {
-    let words = error.to_string();
-    let words = words.strip_prefix("failed to lookup address information: ").unwrap_or(&words);
-    match words.rsplit_once(" (os error ") {
-        Some((before, _)) => before.to_string(),
-        None => words.to_string(),
     }
 }
 
@@ -132,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_have_ports_or_not() {
+    fn hosts_are_parsed_with_and_without_a_port() {
         for (text, host, port) in [
             ("example.org", "example.org", None),
             ("198.18.0.1:80", "198.18.0.1", Some(80)),
@@ -144,10 +141,11 @@ mod tests {
             assert_eq!((target.host.as_str(), target.port), (host, port), "{text}");
         }
         assert_eq!("[fd00::1]:443".parse::<Target>().unwrap().to_string(), "[fd00::1]:443");
+        assert_eq!("fd00::1".parse::<Target>().unwrap().authority(), "[fd00::1]");
     }
 
     #[test]
-    fn what_is_no_host_is_said() {
+    fn malformed_hosts_are_rejected_with_an_example() {
         for text in ["", ":80", "a b", "host:0", "host:99999", "host:http", "[fd00::1", "[::1]80"] {
             let error = text.parse::<Target>().unwrap_err().to_string();
             assert!(error.contains("give HOST"), "{error}");
@@ -155,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_a_family() {
+    fn names_resolve_to_an_address_of_the_family() {
         let target: Target = "127.0.0.1".parse().unwrap();
         assert_eq!(target.resolve(Family::V4).unwrap(), IpAddr::from([127, 0, 0, 1]));
         let error = target.resolve(Family::V6).unwrap_err().to_string();
-        assert_eq!(error, "127.0.0.1 has no IPv6 address, but 127.0.0.1");
+        assert_eq!(error, "127.0.0.1 has no IPv6 address, only 127.0.0.1");
         let target: Target = "no-such-host.invalid".parse().unwrap();
         let error = target.resolve(Family::Any).unwrap_err().to_string();
-        assert!(error.starts_with("cannot find the address of no-such-host.invalid: "), "{error}");
+        assert!(error.starts_with("cannot resolve no-such-host.invalid: "), "{error}");
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
             Verdict::Found(finding(evidence, measured, &verdict).into_iter().collect())
         }
         LimitedLink::None => Verdict::RuledOut("no round trip rose under load".to_string()),
-        LimitedLink::Own => Verdict::RuledOut("the link of one place alone is full".to_string()),
+        LimitedLink::Access => Verdict::RuledOut("the link of one place alone is full".to_string()),
         LimitedLink::Shared => undecided("a place on the other side of the link".to_string()),
         LimitedLink::Unclear => {
             let why = verdict.reasons.last().map(|why| why.trim_end_matches('.').to_lowercase());

@@ -145,7 +145,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 fn restarted(transfer: &Transfer, one: &OneTransfer) -> Option<(u32, u32)> {
     let sender = transfer.senders.iter().find(|sender| sender.stream == one.stream)?;
     let start = sender.starts.iter().find(|start| start.number == one.number)?;
-    let before = start.before_segments?;
+    let before = start.previous_window_segments?;
     let paused = one.idle_us.is_some_and(|us| us >= PAUSE_US);
     let cost = one.theory?.slow_start_us;
     let felt = cost >= FELT_US && share(cost as f64, one.duration_us as f64) >= TIME;
@@ -289,7 +289,7 @@ mod tests {
         let starts = windows.iter().enumerate().map(|(number, window)| SendStart {
             number: number as u32,
             window_segments: *window,
-            before_segments: Some(400),
+            previous_window_segments: Some(400),
             segment_bytes: 1448,
         });
         let sender = TransferSender {

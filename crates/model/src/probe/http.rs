@@ -1,4 +1,4 @@
-//! HTTP load.
+//! The results of an HTTP load test.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,84 +7,84 @@ use serde::{Deserialize, Serialize};
 
 use crate::StatusCount;
 
-/// What a load of HTTP requests measured.
+/// The result of an HTTP load test.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HttpLoad {
-    /// What was asked for.
+    /// The requested URLs, the first 100.
     pub urls: Vec<String>,
-    /// Addresses that were connected to.
+    /// Addresses of the servers.
     pub addresses: Vec<String>,
     /// Version of HTTP: `1.1` or `2`.
     pub version: String,
-    /// Connections at once.
+    /// Concurrent connections.
     pub connections: u32,
     /// Threads of this client.
     pub threads: u32,
-    /// Whether every request had a connection of its own.
+    /// Whether each request opened a new connection.
     pub new_connections: bool,
-    /// Requests a second that were intended; absent in a closed loop.
+    /// Open loop: the scheduled requests a second; `None` in a closed loop.
     pub rate_per_s: Option<f64>,
-    /// How long it lasted, seconds.
+    /// Duration of the load, seconds.
     pub duration_s: f64,
-    /// Requests with a whole answer, whatever its status.
+    /// Requests with a complete response, whatever its status.
     pub requests: u64,
     /// The same a second.
     pub requests_per_s: f64,
-    /// Requests that were under way when the time was up; they are counted nowhere else.
+    /// Requests in flight when the load ended; they are counted nowhere else.
     pub unfinished: u64,
-    /// Open loop: requests that were due and could not be sent in time.
+    /// Open loop: requests that were due and were not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsent: Option<u64>,
-    /// Bytes of answers: with HTTP/1.1 heads included, with HTTP/2 bodies; of TLS, what is inside.
+    /// Bytes of responses: heads and bodies with HTTP/1.1, bodies with HTTP/2; decrypted with TLS.
     pub received_bytes: u64,
-    /// Connections that were opened.
-    pub opened: u64,
-    /// Connections whose SYN had to be repeated, by server.
+    /// Connections that were established.
+    pub connections_opened: u64,
+    /// Connections whose SYN was retransmitted, by server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub syn_retransmissions: Vec<SynRetransmissions>,
-    /// Answers by status.
+    /// Responses by status.
     pub statuses: Vec<StatusCount>,
-    /// What failed, by kind.
+    /// Failed requests, by kind of error.
     pub errors: HttpErrors,
-    /// From the moment a request could be sent, or with a new connection from the beginning of
-    /// that, to the last byte of its answer. In an open loop from the moment it was sent.
+    /// Time from when a request could be sent, on a new connection from the start of the connection,
+    /// to the last byte of its response. In an open loop from when it was sent.
     pub latency_us: Latency,
-    /// Open loop: from the moment the request was due.
+    /// Open loop: time from when the request was due to the last byte of its response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intended_latency_us: Option<Latency>,
-    /// The same time in parts.
+    /// The phases of a request.
     pub phases_us: HttpPhases,
-    /// What was answered when. Seconds are joined in pairs when there are many.
+    /// Responses over time, by seconds; adjacent intervals are merged when there are many.
     pub over_time: Vec<HttpInterval>,
-    /// The client's own share in what was measured.
+    /// What this client contributes to the figures.
     pub client: HttpClient,
 }
 
-/// Connections to one server whose SYN had to be repeated.
+/// Connections to one server whose SYN was retransmitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SynRetransmissions {
     /// The server.
     pub server: SocketAddr,
-    /// Connections that were tried, these among them.
+    /// All connection attempts to this server.
     pub attempted: u64,
-    /// Those that opened in the end, by how often their SYN was repeated: once, twice, … The last
-    /// is for seven times and more.
+    /// Connections that were established after all, by the number of SYN retransmissions: one, two, …
+    /// The last is for seven and more.
     pub opened: Vec<u64>,
-    /// Those that were given up (`--timeout`).
-    pub given_up: u64,
-    /// Those that were not open when the load ended.
-    pub unopened: u64,
-    /// How long all these waited to be open, microseconds.
+    /// Attempts that timed out (`--timeout`).
+    pub timed_out: u64,
+    /// Attempts still in progress when the load ended.
+    pub still_connecting: u64,
+    /// How long all these attempts waited, microseconds.
     pub waited_us: u64,
 }
 
-/// Times in microseconds: percentiles by a histogram of three digits.
+/// A distribution of times, microseconds; percentiles are exact to three digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
-    /// How many.
+    /// Number of samples.
     pub count: u64,
     /// Shortest.
     pub min: u64,
@@ -92,65 +92,65 @@ pub struct Latency {
     pub mean: f64,
     /// Standard deviation.
     pub stdev: f64,
-    /// Half of them took no longer.
+    /// Median.
     pub p50: u64,
-    /// 75 %.
+    /// 75th percentile.
     pub p75: u64,
-    /// 90 %.
+    /// 90th percentile.
     pub p90: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: u64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999: u64,
     /// Longest.
     pub max: u64,
 }
 
-/// Parts of the time of a request. A part that nobody needed is absent.
+/// The phases of a request; a phase that did not occur is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HttpPhases {
-    /// Looking up the names, once before the load.
+    /// Name look-ups, once before the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<Latency>,
+    pub name_lookup: Option<Latency>,
     /// TCP handshakes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<Latency>,
     /// TLS handshakes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Latency>,
-    /// Handing the request to the kernel.
+    /// From the request's first byte to its last, as handed to the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<Latency>,
-    /// From the request's last byte to the answer's first.
+    /// From the request's last byte to the response's first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<Latency>,
-    /// From the answer's first byte to its last.
+    /// From the response's first byte to its last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rest: Option<Latency>,
+    pub receive: Option<Latency>,
 }
 
-/// What failed, by kind.
+/// Failed requests, by kind of error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HttpErrors {
-    /// Connections that could not be made, by the system's word for it (`ECONNREFUSED`).
+    /// Connections that could not be established, by errno (`ECONNREFUSED`).
     pub connect: BTreeMap<String, u64>,
-    /// TLS handshakes that failed, by reason.
+    /// Failed TLS handshakes, by reason.
     pub tls: BTreeMap<String, u64>,
-    /// Errors of writing, by the system's word.
+    /// Write errors, by errno.
     pub write: BTreeMap<String, u64>,
-    /// Errors of reading, by the system's word.
+    /// Read errors, by errno.
     pub read: BTreeMap<String, u64>,
-    /// Connections that the server closed before the answer's first byte.
+    /// Connections that the server closed before the first byte of a response.
     pub closed_before_response: u64,
-    /// Connections that the server closed in the middle of an answer.
+    /// Connections that the server closed in the middle of a response.
     pub closed_mid_response: u64,
-    /// Requests that had no connection in time.
+    /// Requests whose connection was not established in time.
     pub timeout_connect: u64,
-    /// Requests that had no whole answer in time.
+    /// Requests without a complete response in time.
     pub timeout_response: u64,
-    /// Answers that are not HTTP, by what is wrong.
+    /// Malformed responses, by reason.
     pub malformed: BTreeMap<String, u64>,
 }
 
@@ -170,15 +170,15 @@ impl HttpErrors {
     }
 }
 
-/// What was answered in one stretch of time.
+/// Responses in one interval of the load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HttpInterval {
-    /// Its beginning, seconds since the load began.
+    /// Its start, seconds since the start of the load.
     pub from_s: f64,
-    /// How long it is, seconds.
+    /// Its length, seconds.
     pub duration_s: f64,
-    /// Answers.
+    /// Complete responses.
     pub requests: u64,
     /// Bytes received.
     pub bytes: u64,
@@ -186,24 +186,24 @@ pub struct HttpInterval {
     pub errors: u64,
 }
 
-/// The client's own share in what was measured.
+/// What this client contributes to the figures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HttpClient {
-    /// CPU time of the threads that made the load, seconds.
+    /// CPU time of the load's threads, seconds.
     pub cpu_s: f64,
-    /// The same in microseconds for each answer.
+    /// The same for each response, microseconds.
     pub cpu_us_per_request: f64,
-    /// Share of the time that the busiest of its threads had a CPU, 0 to 1.
-    pub busiest_thread: f64,
-    /// Requests under way, on average over time.
+    /// Share of the time that the busiest thread spent on a CPU, 0 to 1.
+    pub busiest_thread_share: f64,
+    /// Mean number of requests in flight.
     pub in_flight: f64,
-    /// Rate times mean latency: by Little's law the same as `in_flight`, if all was measured right.
+    /// Rate times mean latency: equals `in_flight` by Little's law.
     pub rate_times_latency: f64,
-    /// Open loop: how long answers lay in the kernel until this client read them. It is no part of
-    /// the latencies, which end with the arrival.
+    /// Open loop: how long responses lay in the socket until this client read them. Not part of the
+    /// latencies, which end when the kernel received the bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_late_us: Option<Latency>,
-    /// What limits this client, in words; nothing when it does not.
+    pub read_delay_us: Option<Latency>,
+    /// Why the client itself may be the limit, one sentence each; empty when it is not.
     pub limits: Vec<String>,
 }

@@ -1,9 +1,9 @@
-//! Results of probes: what netwhy measured by sending something itself.
+//! Results of active measurements.
 //!
-//! - [`ping`]: round trips of single packets, and under load
-//! - [`trace`]: the hops on the way
-//! - [`http`]: HTTP load
-//! - [`transfer`]: bulk and request-answer transfers
+//! - [`ping`]: round-trip times of single packets, idle and under load
+//! - [`trace`]: the hops of a route
+//! - [`http`]: HTTP load tests
+//! - [`transfer`]: bulk and request-response transfers
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub use ping::*;
 pub use trace::*;
 pub use transfer::*;
 
-/// What probes measured.
+/// Results of active measurements.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Probes {

@@ -1,10 +1,10 @@
-//! Round trips of single packets.
+//! Round-trip times of single packets, idle and under load.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// Round trips to one target.
+/// The packets sent to one target, and their round-trip times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ping {
@@ -12,35 +12,36 @@ pub struct Ping {
     pub target: String,
     /// Its address.
     pub address: Option<IpAddr>,
-    /// What was sent.
+    /// Kind of probe packets.
     pub method: PingMethod,
-    /// The port that it was sent to; `None` for ICMP.
+    /// Destination port; `None` for ICMP.
     pub port: Option<u16>,
-    /// Bytes of payload in each packet.
+    /// Payload of each packet, bytes.
     pub payload_bytes: u32,
-    /// From the first packet to the end, milliseconds.
+    /// From the first packet to the end of the measurement, milliseconds.
     pub duration_ms: f64,
-    /// Packets that were sent.
+    /// Packets sent.
     pub sent: u64,
-    /// Packets that the target answered within the time out, in any of the ways of `answers`.
-    pub answered: u64,
-    /// Packets that it did not, those that a router answered with an error among them.
+    /// Packets to which the target replied within the timeout, with any kind of reply.
+    pub received: u64,
+    /// Packets without a reply of the target within the timeout. A router's ICMP error is no reply of
+    /// the target.
     pub lost: u64,
-    /// Packets that were still waited for at the end: neither answered nor lost.
-    pub waiting: u64,
-    /// Answers that came after the time out; they count as lost.
+    /// Packets whose timeout had not passed at the end: neither received nor lost.
+    pub pending: u64,
+    /// Replies after the timeout; these packets count as lost.
     pub late: u64,
-    /// Answers to packets that had been answered before.
+    /// Further replies to packets that already had one.
     pub duplicates: u64,
-    /// Packets that this host could not send: no route, no room, a filter. Not in `sent`.
-    pub unsent: u64,
-    /// Why the last of these could not be sent.
-    pub unsent_why: Option<String>,
-    /// Round trips of the answers; `None` without any.
+    /// Packets that this host could not send: no route, no buffer space, a filter. Not in `sent`.
+    pub send_errors: u64,
+    /// Why the last of these could not be sent; `None`: all were sent.
+    pub last_send_error: Option<String>,
+    /// Round-trip times; `None` without a reply.
     pub round_trip: Option<PingTimes>,
-    /// Who answered what, most frequent first; bounded, those beyond are not told apart.
+    /// Replies by kind and sender, most frequent first; bounded, further kinds are not listed.
     pub replies: Vec<PingReplies>,
-    /// By which clock, and how far it can be trusted.
+    /// Which clock took the times, and its error.
     pub clock: PingClock,
 }
 
@@ -52,19 +53,19 @@ pub enum PingMethod {
     /// ICMP echo requests.
     #[default]
     Icmp,
-    /// TCP SYNs; the connection is never completed.
+    /// TCP SYNs; no connection is established.
     TcpSyn,
-    /// TCP connections that are opened and closed again.
+    /// TCP connections, each opened and reset.
     TcpConnect,
     /// UDP datagrams.
     Udp,
 }
 
-/// The spread of round trips, milliseconds. Percentiles are exact to 0.1 %.
+/// The distribution of round-trip times, milliseconds. Percentiles are exact to 0.1 %.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PingTimes {
-    /// Round trips.
+    /// Round-trip times measured.
     pub samples: u64,
     /// Shortest.
     pub min_ms: f64,
@@ -72,45 +73,45 @@ pub struct PingTimes {
     pub mean_ms: f64,
     /// Longest.
     pub max_ms: f64,
-    /// Half of them took no longer.
+    /// Median.
     pub p50_ms: f64,
-    /// 90 % of them took no longer.
+    /// 90th percentile.
     pub p90_ms: f64,
-    /// 99 % of them took no longer.
+    /// 99th percentile.
     pub p99_ms: f64,
-    /// Mean difference between a round trip and the one before (IPDV of RFC 5481, absolute values);
-    /// `None` for one.
+    /// Mean difference between consecutive round-trip times (IPDV of RFC 5481, absolute values);
+    /// `None` with one sample.
     pub jitter_ms: Option<f64>,
 }
 
-/// Answers of one kind by one host.
+/// Replies of one kind from one host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PingReplies {
-    /// What was answered.
+    /// Kind of reply.
     pub kind: ReplyKind,
-    /// Who did.
+    /// Its sender.
     pub from: IpAddr,
-    /// How often.
+    /// How many.
     pub count: u64,
 }
 
-/// How the times were taken.
+/// Which clock took the round-trip times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PingClock {
-    /// Round trips of which the kernel told both when the packet left and when the answer came.
-    pub by_kernel: u64,
-    /// Round trips that this process timed itself: its own delays are in them.
-    pub by_process: u64,
-    /// Where the kernel told both: how much longer the round trip was by this process's own clock,
-    /// microseconds, median. It is the error of the times that it takes itself.
-    pub process_adds_p50_us: Option<f64>,
+    /// Round-trip times for which the kernel time-stamped both the packet and its reply.
+    pub kernel_timed: u64,
+    /// Round-trip times taken by this process itself: they include its own delays.
+    pub process_timed: u64,
+    /// By how much the process's own time exceeds that of the kernel where both are known,
+    /// microseconds, median: the error of `process_timed`.
+    pub process_overhead_p50_us: Option<f64>,
     /// The same, 99th percentile.
-    pub process_adds_p99_us: Option<f64>,
+    pub process_overhead_p99_us: Option<f64>,
 }
 
-/// What came back for a packet.
+/// Kind of reply to a probe packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -123,54 +124,54 @@ pub enum ReplyKind {
     Reset,
     /// A UDP datagram.
     Datagram,
-    /// ICMP: the time to live ended there; every hop of a route answers so.
+    /// ICMP: time to live exceeded in transit; the reply of a hop in a route.
     TimeExceeded,
-    /// ICMP: no route to that network.
+    /// ICMP: network unreachable, no route to it.
     NetUnreachable,
-    /// ICMP: the host does not answer on its link.
+    /// ICMP: host unreachable, it does not answer ARP or neighbour discovery on its link.
     HostUnreachable,
-    /// ICMP: the host does not speak that protocol.
+    /// ICMP: protocol unreachable, the host does not implement it.
     ProtocolUnreachable,
-    /// ICMP: nothing listens on that port.
+    /// ICMP: port unreachable, nothing listens there.
     PortUnreachable,
-    /// ICMP: larger than the next link takes, and it may not be fragmented.
+    /// ICMP: larger than the MTU of the next link, and it must not be fragmented.
     TooBig,
-    /// ICMP: a filter forbids it.
+    /// ICMP: administratively prohibited by a filter.
     Prohibited,
-    /// ICMP: the route that the sender asked for failed.
+    /// ICMP: source route failed.
     SourceRouteFailed,
-    /// ICMP: a precedence rule of a router forbids it.
+    /// ICMP: forbidden by a router's precedence rule.
     Precedence,
-    /// ICMP: the header was not understood.
+    /// ICMP: parameter problem, a bad header.
     BadHeader,
     /// Another ICMP error.
     OtherError,
 }
 
 impl ReplyKind {
-    /// In words, as a line has them.
-    pub fn words(self) -> &'static str {
+    /// As it stands in a line of output.
+    pub fn description(self) -> &'static str {
         match self {
             ReplyKind::EchoReply => "echo reply",
             ReplyKind::SynAck => "SYN-ACK",
             ReplyKind::Reset => "RST (port closed)",
-            ReplyKind::Datagram => "UDP answer",
+            ReplyKind::Datagram => "UDP reply",
             ReplyKind::TimeExceeded => "time to live exceeded",
             ReplyKind::NetUnreachable => "network unreachable",
             ReplyKind::HostUnreachable => "host unreachable",
             ReplyKind::ProtocolUnreachable => "protocol unreachable",
             ReplyKind::PortUnreachable => "port unreachable",
-            ReplyKind::TooBig => "too large for the next link",
-            ReplyKind::Prohibited => "forbidden by a filter",
+            ReplyKind::TooBig => "larger than the next link's MTU",
+            ReplyKind::Prohibited => "prohibited by a filter",
             ReplyKind::SourceRouteFailed => "source route failed",
-            ReplyKind::Precedence => "forbidden by precedence",
-            ReplyKind::BadHeader => "header not understood",
+            ReplyKind::Precedence => "prohibited by precedence",
+            ReplyKind::BadHeader => "bad header",
             ReplyKind::OtherError => "ICMP error",
         }
     }
 
-    /// The mark that traceroute puts behind a time: `!H`, `!N`, `!P`, `!X`, …; none for what is
-    /// expected.
+    /// The annotation that traceroute(8) prints after a time: `!H`, `!N`, `!P`, `!X`, …; `None` for
+    /// replies of a route that works.
     pub fn mark(self) -> Option<&'static str> {
         match self {
             ReplyKind::NetUnreachable => Some("!N"),
@@ -199,76 +200,77 @@ impl ReplyKind {
     }
 }
 
-/// Round trips from several places while bulk transfers run from each of them in turn: which link is
-/// limited.
+/// Round-trip times from several vantage points, idle and while downloads run at one of them after the
+/// other: they show which link is the bottleneck.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnderLoad {
-    /// Who was pinged, as given.
+    /// The pinged host as given.
     pub target: String,
     /// What was downloaded.
     pub url: String,
-    /// From where: the first is where netwhy runs, unless other places were named.
+    /// Where pings were sent from: `here`, `netns:NAME`, `ssh:HOST`. Those with downloads come first.
     pub vantage_points: Vec<String>,
-    /// What was measured, one phase after the other; the first is idle.
+    /// The phases in their order; the first is idle.
     pub phases: Vec<LoadPhase>,
-    /// What follows from it.
+    /// Which link is the bottleneck.
     pub verdict: LoadVerdict,
 }
 
-/// One phase: some transfers at one place, pings from all.
+/// One phase: downloads at one vantage point, pings from all of them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadPhase {
-    /// Where the transfers ran: an index of `places`; `None` in the idle phase.
-    pub loaded: Option<usize>,
-    /// Transfers at once.
-    pub transfers: u32,
-    /// How long they were measured, milliseconds.
+    /// Where the downloads ran: an index of `vantage_points`; `None` in the idle phase.
+    pub loaded_vantage_point: Option<usize>,
+    /// Concurrent downloads.
+    pub downloads: u32,
+    /// How long the pings ran, milliseconds.
     pub duration_ms: f64,
-    /// Bytes of bodies and heads that all of them received in that time.
+    /// Bytes received by all downloads, HTTP heads included.
     pub received_bytes: u64,
-    /// The same a second, with what the headers of full-size segments add on an Ethernet link: bits
-    /// a second on the wire, an estimate.
+    /// The same in bits a second on the wire, with the Ethernet, IP and TCP headers of full-size
+    /// segments: an estimate.
     pub wire_bits_per_s: Option<f64>,
-    /// Why a transfer failed, if one did.
-    pub failed: Option<String>,
-    /// Round trips from each place; `None` where none came back. As many as `places`.
+    /// Why a download failed, if one did.
+    pub error: Option<String>,
+    /// Round-trip times from each vantage point, in their order; `None` without a reply.
     pub pings: Vec<Option<PingTimes>>,
-    /// Share of pings lost from each place, 0 to 1. As many as `places`.
-    pub lost: Vec<f64>,
+    /// Share of the pings lost from each vantage point, in their order, 0 to 1.
+    pub loss: Vec<f64>,
 }
 
-/// Which link is limited, by pings under load.
+/// Which link is the bottleneck, from pings under load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadVerdict {
-    /// Which part of the way fills up.
+    /// Where on the path the queue builds up.
     pub link: LimitedLink,
     /// Its rate on the wire, bits a second, an estimate; `None` when no link is limited.
     pub wire_bits_per_s: Option<f64>,
-    /// Places behind the limited link: their round trips rise while any of them transfers.
+    /// Vantage points behind the limited link, seen from the server: their round-trip times rise while
+    /// any of them downloads.
     pub behind: Vec<usize>,
-    /// Places on the other side of it.
+    /// Vantage points on the server's side of it.
     pub before: Vec<usize>,
-    /// The reasons, one sentence each.
+    /// What each vantage point shows, one sentence each.
     pub reasons: Vec<String>,
 }
 
-/// Which part of the way is limited.
+/// Which link of the path is limited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum LimitedLink {
-    /// No round trip rose: the transfers filled no queue.
+    /// No round-trip time rose: the downloads filled no queue.
     #[default]
     None,
-    /// A link that several places share, and not all: it is in the middle.
+    /// A link that several vantage points share, but not all.
     Middle,
-    /// A link that all places share: next to the server, or in the middle before all of them.
+    /// A link that all vantage points share: next to the server, or on the common part of the path.
     Shared,
-    /// The link of one place alone.
-    Own,
-    /// Round trips rose, but not so that a link can be named.
+    /// The access link of a single vantage point.
+    Access,
+    /// Round-trip times rose, but the pattern fits no single link.
     Unclear,
 }

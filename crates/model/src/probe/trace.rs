@@ -1,4 +1,4 @@
-//! The hops on the way to a host.
+//! The route to a host, hop by hop.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ReplyKind;
 
-/// The way to one host.
+/// The route to one host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Route {
@@ -14,27 +14,27 @@ pub struct Route {
     pub target: String,
     /// Its address.
     pub address: Option<IpAddr>,
-    /// What was sent.
+    /// Kind of probe packets.
     pub method: TraceMethod,
-    /// The port that it was sent to; `None` for ICMP.
+    /// Destination port; `None` for ICMP.
     pub port: Option<u16>,
-    /// How long it took, milliseconds.
+    /// How long the trace took, milliseconds.
     pub duration_ms: f64,
-    /// Whether all packets were of one flow: then balancers send all of them the same way.
+    /// Whether all packets belong to one flow: load balancers then send them along one path.
     pub one_flow: bool,
-    /// Whether the target itself answered.
+    /// Whether the target itself replied.
     pub reached: bool,
-    /// The hops from the first one on, up to the one that answered as the target, or up to the last
-    /// that answered at all and one silent one after it.
+    /// The hops from the first TTL to the target; without a reply of the target up to the last hop
+    /// that replied and one silent hop after it.
     pub hops: Vec<Hop>,
     /// Largest packet that reached the target without fragmentation, bytes with IP header; `None`
-    /// when it was not looked for or not found.
+    /// when it was not measured or not found.
     pub path_mtu: Option<u32>,
-    /// What was seen of the way as a whole, one sentence each.
+    /// Observations about the route as a whole, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// What is sent to find a route.
+/// Kind of packets that trace a route.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -52,72 +52,71 @@ pub enum TraceMethod {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hop {
-    /// How many hops away, from 1.
-    pub distance: u8,
-    /// Packets sent so far. A hop that was silent while one behind it answered is asked once more, and
-    /// its first packets do not count.
+    /// Time to live that the packets were sent with: the number of the hop, from 1.
+    pub ttl: u8,
+    /// Packets sent. A hop that was silent while a later one replied is probed once more, and the
+    /// packets before do not count.
     pub sent: u64,
-    /// Packets that are over: answered, or silent for the whole time out.
-    pub finished: u64,
-    /// Packets that were answered.
-    pub answered: u64,
-    /// Who answered, most frequent first; several where ways divide. Bounded.
+    /// Packets that got a reply or timed out.
+    pub completed: u64,
+    /// Packets that got a reply.
+    pub received: u64,
+    /// The routers that replied, most frequent first; several where the path branches. Bounded.
     pub routers: Vec<Router>,
-    /// The latest packets, oldest first: at most as many as one round has.
+    /// The latest packets, oldest first: at most as many as are sent in a round.
     pub probes: Vec<HopProbe>,
-    /// Round trips; `None` without any.
+    /// Round-trip times; `None` without a reply.
     pub round_trip: Option<HopTimes>,
     /// Largest packet that reached this hop without fragmentation, bytes with IP header.
     pub mtu: Option<u32>,
-    /// Whether it answered fewer packets than a hop behind it: then it limits its answers, and the
-    /// packets themselves were not lost there.
-    pub limits_replies: bool,
-    /// What the packets looked like when they arrived here, where it differs from what was sent; one
-    /// sentence each.
+    /// Whether it replied to a smaller share of the packets than a later hop: it limits the rate of
+    /// its replies, and the packets were not lost there.
+    pub rate_limits_replies: bool,
+    /// Header fields of the packets that differ here from what was sent, one sentence each.
     pub changes: Vec<String>,
 }
 
-/// Who answered at a hop.
+/// A router that replied at a hop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Router {
     /// Its address.
     pub address: IpAddr,
-    /// Its name by the resolver; not to be trusted, as whoever owns the address chooses it.
+    /// Its name by reverse look-up; not to be trusted, the owner of the address chooses it.
     pub name: Option<String>,
-    /// Packets that it answered.
-    pub answered: u64,
-    /// What it answered last.
+    /// Its replies.
+    pub replies: u64,
+    /// Kind of its latest reply.
     pub kind: ReplyKind,
-    /// MPLS labels that the packets had there, outermost first (RFC 4950).
+    /// MPLS label stack of the packets there, outermost first (RFC 4950).
     pub mpls: Vec<MplsLabel>,
 }
 
-/// An entry of a stack of MPLS labels.
+/// An entry of an MPLS label stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MplsLabel {
     /// Label, 20 bits.
     pub label: u32,
     /// Traffic class, 3 bits.
-    pub class: u8,
+    pub traffic_class: u8,
     /// Time to live.
     pub ttl: u8,
 }
 
-/// One packet of a hop.
+/// One packet to a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HopProbe {
-    /// Who answered; `None` for silence.
+    /// Sender of the reply; `None` without a reply.
     pub from: Option<IpAddr>,
-    /// What.
+    /// Kind of reply.
     pub kind: Option<ReplyKind>,
-    /// Round trip, milliseconds.
-    pub ms: Option<f64>,
+    /// Round-trip time, milliseconds.
+    pub round_trip_ms: Option<f64>,
 }
 
-/// Round trips to a hop, milliseconds.
+/// Round-trip times to a hop, milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HopTimes {
@@ -131,6 +130,6 @@ pub struct HopTimes {
     pub p50_ms: f64,
     /// Longest.
     pub max_ms: f64,
-    /// Mean difference between a round trip and the one before; `None` for one.
+    /// Mean difference between consecutive round-trip times; `None` with one sample.
     pub jitter_ms: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! Two hosts of the lab with a long way between them.
+//! A lab network of two hosts with a long path between them.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -10,7 +10,7 @@ use super::tool::netwhy;
 const FAR: &str = r#"
 title = "Two hosts with 100 Mbit/s and 40 ms between them"
 about = """
-What probes measure, and how near theory and other programs are.
+Active measurements, compared with theory and with other programs.
 """
 kind = "healthy"
 [hosts.client]
@@ -32,7 +32,7 @@ host = "client"
 expect = []
 "#;
 
-/// A lab that stands until this is dropped.
+/// A lab network that exists until this is dropped.
 pub(crate) struct Far {
     shell: Child,
     name: String,
@@ -41,8 +41,8 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    /// `processes`: more of the scenario; NETWHY is the program that is tested, FOLDER the place of
-    /// its file.
+    /// `processes`: added to the scenario; NETWHY is the program under test, FOLDER the folder of the
+    /// scenario's file.
     pub(crate) fn new(processes: &str) -> Self {
         static LABS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let folder = tempfile::tempdir().expect("a folder");
@@ -51,27 +51,27 @@ impl Far {
         let path = folder.path().join(format!("{name}.toml"));
         let program = netwhy().get_program().to_string_lossy().into_owned();
         let scenario = FAR.replace("[workload]", &format!("{processes}[workload]"));
-        let at = folder.path().to_string_lossy().into_owned();
-        let scenario = scenario.replace("NETWHY", &program).replace("FOLDER", &at);
+        let folder_path = folder.path().to_string_lossy().into_owned();
+        let scenario = scenario.replace("NETWHY", &program).replace("FOLDER", &folder_path);
         std::fs::write(&path, scenario).expect("a scenario");
         // `cat` ends with its input.
         let mut command = netwhy();
         command.args(["lab", "shell"]).arg(&path).args(["client", "--", "cat"]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut shell = command.spawn().expect("a lab");
-        let mut said = String::new();
+        let mut line = String::new();
         let mut lines = BufReader::new(shell.stderr.take().expect("standard error"));
-        lines.read_line(&mut said).expect("its words");
-        assert!(said.contains("stands"), "{said}");
+        lines.read_line(&mut line).expect("a line");
+        assert!(line.contains("stands"), "{line}");
         Far { shell, name, program, _folder: folder }
     }
 
-    /// The program that is tested.
+    /// The program under test.
     pub(crate) fn program(&self) -> &str {
         &self.program
     }
 
-    /// What a line of shell prints on a host.
+    /// The output of a shell command on a host.
     pub(crate) fn run(&self, host: &str, line: &str) -> String {
         let mut command = netwhy();
         command.args(["lab", "shell", &self.name, host, "--", "sh", "-c", line]);

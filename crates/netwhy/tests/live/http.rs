@@ -1,4 +1,4 @@
-//! `netwhy http` on real servers: figures that agree with what the server saw, and causes.
+//! `netwhy http` on real servers: figures that agree with the server's, and causes.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use super::host::{Host, need, output, run};
 use super::servers::{NGINX, nginx, plain_nginx};
 use super::tool::{Report, netwhy, report};
 
-fn http(host: &Host, words: &str) -> Command {
+fn http(host: &Host, arguments: &str) -> Command {
     let mut command = netwhy();
-    command.args(["http", "--netns", &host.name]).args(words.split_ascii_whitespace());
+    command.args(["http", "--netns", &host.name]).args(arguments.split_ascii_whitespace());
     command
 }
 
-fn load(host: &Host, words: &str) -> Report {
-    report(&output(http(host, words).arg("--json")))
+fn load(host: &Host, arguments: &str) -> Report {
+    report(&output(http(host, arguments).arg("--json")))
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 #[test]
-fn each_request_is_in_the_servers_log_and_a_healthy_server_has_no_cause() {
+fn each_request_is_in_the_servers_log_and_a_healthy_server_has_no_finding() {
     let Some(_alone) = need(NGINX) else { return };
     let (client, host) = Host::pair();
     let folder = tempfile::tempdir().expect("a folder");
@@ -34,25 +34,28 @@ fn each_request_is_in_the_servers_log_and_a_healthy_server_has_no_cause() {
     let server = "server { listen 80 backlog=511; location / { return 200 hello; } }";
     let _server = nginx(&host, "", "", &format!("access_log {} combined; {server}", log.display()));
     host.wait_for_listener(80);
-    let seen = load(&client, "-c 20 -n 3000 http://198.18.0.2/some/where?x=1");
-    seen.is_healthy("nginx that answers at once");
-    let told = &seen.0;
-    assert_eq!(number(&told["requests"]), 3_000, "{told:#}");
-    assert_eq!(told["statuses"][0]["status"], 200);
-    assert_eq!(number(&told["opened"]), 20);
-    assert_eq!(number(&told["latency_us"]["count"]), 3_000);
+    let result = load(&client, "-c 20 -n 3000 http://198.18.0.2/some/where?x=1");
+    result.is_healthy("nginx that responds at once");
+    let document = &result.0;
+    assert_eq!(number(&document["requests"]), 3_000, "{document:#}");
+    assert_eq!(document["statuses"][0]["status"], 200);
+    assert_eq!(number(&document["connections_opened"]), 20);
+    assert_eq!(number(&document["latency_us"]["count"]), 3_000);
     let text = std::fs::read_to_string(&log).expect("the log");
     let lines = text.lines().filter(|line| line.contains("GET /some/where?x=1 HTTP/1.1\" 200"));
     assert_eq!(lines.count(), 3_000);
-    // Without keep-alive: as many connections as requests, and the server says the same.
-    let seen = load(&client, "-c 20 -n 2000 --new-connections http://198.18.0.2/");
-    assert_eq!((number(&seen.0["requests"]), number(&seen.0["opened"])), (2_000, 2_000));
+    // Without keep-alive: as many connections as requests, by the server's log too.
+    let result = load(&client, "-c 20 -n 2000 --new-connections http://198.18.0.2/");
+    assert_eq!(
+        (number(&result.0["requests"]), number(&result.0["connections_opened"])),
+        (2_000, 2_000)
+    );
     let text = std::fs::read_to_string(&log).expect("the log");
     assert_eq!(text.lines().count(), 5_000);
 }
 
 #[test]
-fn answers_that_wait_for_a_delayed_ack_are_explained() {
+fn responses_that_wait_for_a_delayed_ack_are_explained() {
     let Some(_alone) = need(NGINX) else { return };
     let host = Host::new();
     let folder = tempfile::tempdir().expect("a folder");
@@ -64,19 +67,19 @@ fn answers_that_wait_for_a_delayed_ack_are_explained() {
     );
     let _server = nginx(&host, "", "", &http);
     host.wait_for_listener(80);
-    let seen = load(&host, "-c 8 -d 3s http://127.0.0.1/page");
-    let finding = seen.finding("delayed-ack-nagle");
+    let result = load(&host, "-c 8 -d 3s http://127.0.0.1/page");
+    let finding = result.finding("delayed-ack-nagle");
     assert!(finding.0["subject"]["name"].as_str().is_some_and(|name| name.contains(":80")));
-    let p50 = number(&seen.0["latency_us"]["p50"]);
+    let p50 = number(&result.0["latency_us"]["p50"]);
     assert!((38_000..60_000).contains(&p50), "{p50} µs");
-    assert!(number(&seen.0["phases_us"]["rest"]["p50"]) > 35_000);
+    assert!(number(&result.0["phases_us"]["receive"]["p50"]) > 35_000);
 }
 
 #[test]
-fn a_listener_that_overflows_is_told_as_connections_that_open_late() {
+fn an_overflowing_listener_shows_as_retransmitted_syns() {
     let Some(_alone) = need(&["ip", "ss", "python3"]) else { return };
     let (client, host) = Host::pair();
-    // It accepts a few at a time, and rests in between: its queue of two is full most of the time.
+    // It accepts few connections and pauses in between: its queue of two is full most of the time.
     let _server = host.python(
         "import socket, time\n\
          s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n\
@@ -90,29 +93,29 @@ fn a_listener_that_overflows_is_told_as_connections_that_open_late() {
          \x20   c.close(); time.sleep(0.01)",
     );
     host.wait_for_listener(80);
-    let seen = load(&client, "-c 40 -d 6s --new-connections http://198.18.0.2/");
-    let finding = seen.finding("syn-retransmitted");
+    let result = load(&client, "-c 40 -d 6s --new-connections http://198.18.0.2/");
+    let finding = result.finding("syn-retransmitted");
     let text = finding.0.to_string();
     assert!(text.contains("198.18.0.2:80"), "{text}");
     assert!(text.contains("run netwhy on 198.18.0.2"), "{text}");
-    let late = &seen.0["syn_retransmissions"][0];
+    let late = &result.0["syn_retransmissions"][0];
     let opened = late["opened"].as_array().expect("a list");
     let opened: u64 = opened.iter().map(number).sum();
-    assert!(opened + number(&late["unopened"]) > 5, "{late}");
+    assert!(opened + number(&late["still_connecting"]) > 5, "{late}");
     assert!(number(&late["waited_us"]) >= 1_000_000, "{late}");
 }
 
 #[test]
-fn a_rate_is_kept_and_both_latencies_are_told() {
+fn an_open_loop_keeps_its_rate_and_has_both_latencies() {
     let Some(_alone) = need(NGINX) else { return };
     let (client, host) = Host::pair();
     let _server = plain_nginx(&host, "80 backlog=511");
-    let seen = load(&client, "-c 20 -d 3s --rate 1000 http://198.18.0.2/");
-    let requests = number(&seen.0["requests"]);
-    // On a busy machine the last ones may come too late.
+    let result = load(&client, "-c 20 -d 3s --rate 1000 http://198.18.0.2/");
+    let requests = number(&result.0["requests"]);
+    // On a busy machine the last responses may be late.
     assert!((2_900..=3_000).contains(&requests), "{requests}");
-    assert!(number(&seen.0["unsent"]) <= 100, "{:#}", seen.0);
-    assert_eq!(number(&seen.0["intended_latency_us"]["count"]), requests);
+    assert!(number(&result.0["unsent"]) <= 100, "{:#}", result.0);
+    assert_eq!(number(&result.0["intended_latency_us"]["count"]), requests);
 }
 
 #[test]
@@ -127,10 +130,14 @@ fn ten_thousand_connections_at_once() {
         "server { listen 80 backlog=16384; return 200 ok; }",
     );
     host.wait_for_listener(80);
-    let seen = load(&client, "-c 10000 -n 60000 --timeout 30s --sample 0 http://198.18.0.2/");
-    let told = &seen.0;
-    assert_eq!((number(&told["requests"]), number(&told["opened"])), (60_000, 10_000), "{told:#}");
-    // More than there are files: said before anything is sent.
+    let result = load(&client, "-c 10000 -n 60000 --timeout 30s --sample 0 http://198.18.0.2/");
+    let document = &result.0;
+    assert_eq!(
+        (number(&document["requests"]), number(&document["connections_opened"])),
+        (60_000, 10_000),
+        "{document:#}"
+    );
+    // More than open files: rejected before anything is sent.
     let refused = output(&mut http(&client, "-c 900000 http://198.18.0.2/"));
     assert_eq!(refused.status.code(), Some(2));
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -138,7 +145,7 @@ fn ten_thousand_connections_at_once() {
 }
 
 #[test]
-fn ipv6_unix_sockets_http2_and_urls_of_a_file() {
+fn ipv6_unix_sockets_http2_and_files_of_urls() {
     let Some(_alone) = need(NGINX) else { return };
     let host = Host::new();
     let folder = tempfile::tempdir().expect("a folder");
@@ -154,7 +161,7 @@ fn ipv6_unix_sockets_http2_and_urls_of_a_file() {
     let text = "http://127.0.0.1/one\nHEAD http://127.0.0.1/two\nhttp://[::1]/three\n";
     std::fs::write(&urls, text).expect("a file");
     let histogram = folder.path().join("latency.hdr");
-    for (words, asked) in [
+    for (arguments, request) in [
         ("-n 100 http://[::1]/v6".to_string(), "GET /v6 HTTP/1.1"),
         (format!("-n 100 --unix-socket {at}/socket http://any/unix"), "GET /unix HTTP/1.1"),
         ("-n 100 --http2 --pipeline 4 http://127.0.0.1:81/two".to_string(), "GET /two HTTP/2.0"),
@@ -162,14 +169,14 @@ fn ipv6_unix_sockets_http2_and_urls_of_a_file() {
         (format!("-n 300 --urls-file {}", urls.display()), "HEAD /two HTTP/1.1"),
         (format!("-n 100 --hdr {} http://127.0.0.1/hdr", histogram.display()), "GET /hdr HTTP/1.1"),
     ] {
-        let seen = load(&host, &words);
-        assert_eq!(seen.0["statuses"][0]["status"], 200, "{words}: {:#}", seen.0);
-        let requests = number(&seen.0["requests"]);
-        assert!(requests == 100 || requests == 300, "{words}: {requests}");
+        let result = load(&host, &arguments);
+        assert_eq!(result.0["statuses"][0]["status"], 200, "{arguments}: {:#}", result.0);
+        let requests = number(&result.0["requests"]);
+        assert!(requests == 100 || requests == 300, "{arguments}: {requests}");
         let text = std::fs::read_to_string(folder.path().join("log")).expect("the log");
-        let lines = text.lines().filter(|line| line.contains(asked)).count();
-        // Connections take turns at the URLs: each has its third, give or take one a connection.
-        assert!((60..=140).contains(&lines), "{words}: {lines} lines with {asked}");
+        let lines = text.lines().filter(|line| line.contains(request)).count();
+        // Connections take the URLs in turn: each URL gets a third, give or take one a connection.
+        assert!((60..=140).contains(&lines), "{arguments}: {lines} lines with {request}");
     }
     let text = std::fs::read_to_string(&histogram).expect("a log of histograms");
     let entries = IntervalLogIterator::new(text.as_bytes());
@@ -178,31 +185,31 @@ fn ipv6_unix_sockets_http2_and_urls_of_a_file() {
 }
 
 #[test]
-fn what_goes_wrong_is_told_and_always_ends() {
+fn errors_are_reported_and_every_load_ends() {
     let Some(_alone) = need(&["ip", "ss", "python3"]) else { return };
     let (client, host) = Host::pair();
-    let run = |words: &str| {
+    let run = |arguments: &str| {
         let begun = Instant::now();
-        let output = output(&mut http(&client, words));
-        assert!(begun.elapsed() < Duration::from_secs(20), "{words}");
+        let output = output(&mut http(&client, arguments));
+        assert!(begun.elapsed() < Duration::from_secs(20), "{arguments}");
         let text = [&output.stdout[..], &output.stderr[..]].concat();
         (output.status.code(), String::from_utf8_lossy(&text).into_owned())
     };
     let (code, text) = run("http://no-such-host.invalid/");
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("cannot find the address of no-such-host.invalid"), "{text}");
+    assert!(text.contains("cannot resolve no-such-host.invalid"), "{text}");
     let (code, text) = run("-n 20 http://198.18.0.2:81/");
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("20 connect: ECONNREFUSED"), "{text}");
-    // Nobody is there: SYNs go unanswered until the timeout.
+    assert!(text.contains("20 × connect: ECONNREFUSED"), "{text}");
+    // No reply to SYNs until the timeout.
     host.run("ip route add blackhole 198.18.0.1");
     let (code, text) = run("-c 2 -n 2 --timeout 2s http://198.18.0.2:82/");
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("2 timeout: no connection"), "{text}");
+    assert!(text.contains("2 × timeout: not connected"), "{text}");
     assert!(text.contains("does not answer SYNs"), "{text}");
 }
 
-/// Answers begin 30 ms after the request and go on 50 ms later; in clear on port 80, by TLS on 443.
+/// Responses begin 30 ms after the request and end 50 ms later; plain on port 80, with TLS on 443.
 const SLOW: &str = r#"
 [[processes]]
 name = "certificate"
@@ -212,8 +219,8 @@ openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=slow -keyout FOLDER/
 exec python3 -c '
 import socket, ssl, threading, time
 def serve(s):
-    while True: threading.Thread(target=answer, args=(s.accept()[0],)).start()
-def answer(c):
+    while True: threading.Thread(target=respond, args=(s.accept()[0],)).start()
+def respond(c):
     try:
         if c.getsockname()[1] == 443: c = tls.wrap_socket(c, server_side=True)
         c.recv(65536); time.sleep(0.03)
@@ -238,26 +245,26 @@ fn phases_are_those_of_curl() {
         let mut theirs: [Vec<f64>; 4] = Default::default();
         let form = "%{time_connect} %{time_appconnect} %{time_starttransfer} %{time_total}";
         for _ in 0..5 {
-            let said = far.run("client", &format!("curl -sk -o /dev/null -w '{form}' {url}"));
-            let times: Vec<f64> = said.split(' ').map(|one| one.parse().expect("s")).collect();
-            let [connected, secured, begun, ended] = times[..] else { panic!("{said}") };
-            let asked = connected.max(secured);
+            let printed = far.run("client", &format!("curl -sk -o /dev/null -w '{form}' {url}"));
+            let times: Vec<f64> = printed.split(' ').map(|one| one.parse().expect("s")).collect();
+            let [connected, secured, begun, ended] = times[..] else { panic!("{printed}") };
+            let ready = connected.max(secured);
             for (all, time) in
-                theirs.iter_mut().zip([connected, asked - connected, begun - asked, ended - begun])
+                theirs.iter_mut().zip([connected, ready - connected, begun - ready, ended - begun])
             {
                 all.push(time * 1e3);
             }
         }
-        let words = "http -k -c 1 -n 5 --new-connections --sample 0 --json";
-        let said = far.run("client", &format!("{} {words} {url}", far.program()));
-        let told: Value = serde_json::from_str(&said).expect("a report");
-        assert_eq!(number(&told["requests"]), 5, "{told:#}");
-        for (phase, mut theirs) in ["connect", "tls", "first_byte", "rest"].iter().zip(theirs) {
+        let arguments = "http -k -c 1 -n 5 --new-connections --sample 0 --json";
+        let printed = far.run("client", &format!("{} {arguments} {url}", far.program()));
+        let document: Value = serde_json::from_str(&printed).expect("a report");
+        assert_eq!(number(&document["requests"]), 5, "{document:#}");
+        for (phase, mut theirs) in ["connect", "tls", "first_byte", "receive"].iter().zip(theirs) {
             theirs.sort_by(f64::total_cmp);
-            let p50 = &told["phases_us"][phase]["p50"];
+            let p50 = &document["phases_us"][phase]["p50"];
             let ours = p50.as_f64().unwrap_or(0.0) / 1e3;
             println!("{scheme} {phase}: netwhy {ours:.1} ms, curl {:.1} ms", theirs[2]);
-            // Both may be late on a busy machine.
+            // On a busy machine both may be slow.
             assert!((ours - theirs[2]).abs() < 12.0, "{scheme} {phase}: {ours} and {theirs:?} ms");
         }
     }
@@ -269,8 +276,8 @@ fn memory_does_not_grow_with_the_requests() {
     let host = Host::new();
     let _server = plain_nginx(&host, "80 backlog=511");
     let most = |requests: u32| {
-        let words = format!("-c 50 -n {requests} -d 5m --sample 20000 http://127.0.0.1/");
-        let mut child = http(&host, &words);
+        let arguments = format!("-c 50 -n {requests} -d 5m --sample 20000 http://127.0.0.1/");
+        let mut child = http(&host, &arguments);
         let child = child.arg("--json").stdout(std::process::Stdio::piped());
         let mut child = child.spawn().expect("netwhy");
         let status = format!("/proc/{}/status", child.id());
@@ -280,15 +287,16 @@ fn memory_does_not_grow_with_the_requests() {
             move || std::io::read_to_string(&mut out).expect("a report")
         });
         while child.try_wait().expect("its state").is_none() {
-            // It is gone between two looks.
+            // Its end may be between two readings.
             text = std::fs::read_to_string(&status)
                 .ok()
                 .filter(|text| text.contains("VmHWM"))
                 .unwrap_or(text);
             super::host::pause(20);
         }
-        let told: Value = serde_json::from_str(&report.join().expect("a reader")).expect("JSON");
-        assert_eq!(number(&told["requests"]), u64::from(requests), "{told:#}");
+        let document: Value =
+            serde_json::from_str(&report.join().expect("a reader")).expect("JSON");
+        assert_eq!(number(&document["requests"]), u64::from(requests), "{document:#}");
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a figure");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("kB")
     };

@@ -1,5 +1,4 @@
-//! `netwhy ping`: what each way of asking finds, beside other tools, and how far its times are from
-//! those of a capture.
+//! `netwhy ping`: what each protocol finds, and how far its times are from those of a capture.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
@@ -10,7 +9,7 @@ use serde_json::Value;
 use super::host::{Host, need, output, pause, signal};
 use super::tool::netwhy;
 
-/// Pings in a namespace; what was printed.
+/// Pings in a namespace: exit code, standard output, standard error.
 fn ping(host: &Host, more: &[&str]) -> (i32, String, String) {
     let mut command = netwhy();
     command.args(["ping", "--netns", &host.name]).args(more);
@@ -19,14 +18,14 @@ fn ping(host: &Host, more: &[&str]) -> (i32, String, String) {
     (done.status.code().unwrap_or(-1), text(&done.stdout), text(&done.stderr))
 }
 
-/// The same, as JSON: one for each target.
+/// The JSON of each target.
 fn pings(host: &Host, more: &[&str]) -> Vec<Value> {
     let (_, printed, errors) = ping(host, &[&["--json"], more].concat());
     let value: Value = serde_json::from_str(&printed).unwrap_or_else(|e| panic!("{e}: {errors}"));
     value["pings"].as_array().expect("pings").clone()
 }
 
-/// Namespaces with both families between them.
+/// Two namespaces, connected by IPv4 and IPv6.
 fn pair() -> (Host, Host) {
     let (a, b) = Host::pair();
     for (host, address) in [(&a, "fd00:18::1/64"), (&b, "fd00:18::2/64")] {
@@ -41,7 +40,7 @@ fn pair() -> (Host, Host) {
 }
 
 #[test]
-fn every_way_of_asking_is_answered() {
+fn each_protocol_gets_its_replies() {
     let Some(_alone) = need(&["ip", "python3"]) else {
         return;
     };
@@ -55,7 +54,7 @@ fn every_way_of_asking_is_answered() {
          while True: s.sendto(*s.recvfrom(2048))",
     );
     b.wait_for_listener(80);
-    let few = ["-c", "5", "-i", "20ms"];
+    let five = ["-c", "5", "-i", "20ms"];
     for (more, target, kind) in [
         (&[][..], "198.18.0.2", "echo-reply"),
         (&[], "fd00:18::2", "echo-reply"),
@@ -67,30 +66,30 @@ fn every_way_of_asking_is_answered() {
         (&["--udp", "--source", "198.18.0.1"], "198.18.0.2:7", "datagram"),
         (&["-s", "1472", "--df"], "198.18.0.2", "echo-reply"),
     ] {
-        let found = &pings(&a, &[&few, more, &[target]].concat())[0];
-        let counts = ["sent", "answered", "lost", "duplicates"].map(|name| found[name].as_u64());
+        let found = &pings(&a, &[&five, more, &[target]].concat())[0];
+        let counts = ["sent", "received", "lost", "duplicates"].map(|name| found[name].as_u64());
         assert_eq!(counts, [Some(5), Some(5), Some(0), Some(0)], "{target}: {found:#}");
         assert_eq!(found["replies"][0]["kind"], kind, "{target}: {found:#}");
-        // The kernel may need a moment until it stamps.
-        let stamped = found["clock"]["by_kernel"].as_u64();
+        // The kernel may start to time-stamp a moment later.
+        let stamped = found["clock"]["kernel_timed"].as_u64();
         assert!(stamped >= Some(4), "{target}: {found:#}");
         let most = found["round_trip"]["max_ms"].as_f64().expect("a round trip");
         assert!(most > 0.0 && most < 20.0, "{target}: {found:#}");
     }
-    // Several at once, interleaved; the summaries are in their order.
-    let found = pings(&a, &[&few[..], &["198.18.0.2", "198.18.0.2:80"]].concat());
+    // Several at once; the results are in the order of the targets.
+    let found = pings(&a, &[&five[..], &["198.18.0.2", "198.18.0.2:80"]].concat());
     assert_eq!(found.len(), 2);
-    assert!(found.iter().all(|one| one["answered"] == 5), "{found:#?}");
-    // As text: a line for each, then the summary.
+    assert!(found.iter().all(|one| one["received"] == 5), "{found:#?}");
+    // As text: a line for each packet, then the summary.
     let (code, text, _) = ping(&a, &["-c", "2", "-i", "20ms", "198.18.0.2"]);
     assert_eq!(code, 0);
     assert!(text.starts_with("64 B from 198.18.0.2: seq 1, ttl 64, "), "{text}");
-    assert!(text.contains("sent 2, answered 2, lost 0 %"), "{text}");
+    assert!(text.contains("2 sent, 2 received, 0 % lost"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]
-fn silence_errors_and_bad_targets_are_told() {
+fn losses_icmp_errors_and_unusable_targets_are_reported() {
     let Some(_alone) = need(&["ip", "iptables"]) else {
         return;
     };
@@ -99,7 +98,7 @@ fn silence_errors_and_bad_targets_are_told() {
     b.run("ip route add unreachable 198.18.7.0/24");
     b.run("sysctl -qw net.ipv4.ip_forward=1");
     let found = &pings(&a, &["-c", "1", "198.18.7.1"])[0];
-    assert_eq!((&found["answered"], &found["lost"]), (&0.into(), &1.into()));
+    assert_eq!((&found["received"], &found["lost"]), (&0.into(), &1.into()));
     assert_eq!(found["replies"][0]["kind"], "host-unreachable", "{found:#}");
     assert_eq!(found["replies"][0]["from"], "198.18.0.2", "{found:#}");
     b.run("iptables -A INPUT -p tcp --dport 90 -j DROP");
@@ -107,31 +106,31 @@ fn silence_errors_and_bad_targets_are_told() {
     let (code, text, _) = ping(&a, &["-c", "2", "-i", "50ms", "-W", "200ms", "198.18.0.2:90"]);
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     assert_eq!(code, 1, "{text}");
-    assert!(text.contains("no answer: seq 2") && text.contains("lost 100 %"), "{text}");
+    assert!(text.contains("no reply: seq 2") && text.contains("100 % lost"), "{text}");
     for (more, code, words) in [
-        (&["no-such-host.invalid"][..], 3, "cannot find the address"),
+        (&["no-such-host.invalid"][..], 3, "cannot resolve no-such-host.invalid"),
         (&["198.19.0.1"], 3, "no route"),
         (&["--source", "198.18.0.99", "198.18.0.2"], 3, "cannot send from 198.18.0.99"),
         (&["--source", "fd00:18::1", "-4", "198.18.0.2"], 2, "cannot be the source"),
         (&["--interface", "nothing0", "198.18.0.2"], 3, "nothing0"),
-        (&["-i", "1ms", "198.18.0.2"], 2, "needs an end"),
+        (&["-i", "1ms", "198.18.0.2"], 2, "needs --count or --for"),
         (&["-s", "70000", "-c", "1", "198.18.0.2"], 2, "at most 65000"),
     ] {
         let (is, _, errors) = ping(&a, more);
         assert_eq!(is, code, "{more:?}: {errors}");
         assert!(errors.contains(words), "{more:?}: {errors}");
     }
-    // Too large for the interface, and forbidden here: told for each packet, and not as a loss.
+    // Larger than the interface's MTU, and dropped by this host: an error of sending, not a loss.
     let found = &pings(&a, &["-c", "1", "--df", "-s", "1473", "198.18.0.2"])[0];
-    assert_eq!((&found["unsent"], &found["sent"]), (&1.into(), &0.into()), "{found:#}");
+    assert_eq!((&found["send_errors"], &found["sent"]), (&1.into(), &0.into()), "{found:#}");
     a.run("iptables -A OUTPUT -p icmp -j DROP");
     let found = &pings(&a, &["-c", "1", "198.18.0.2"])[0];
-    let why = found["unsent_why"].as_str().unwrap_or_default();
+    let why = found["last_send_error"].as_str().unwrap_or_default();
     assert!(why.contains("firewall of this host"), "{found:#}");
 }
 
 #[test]
-fn losses_and_repetitions_are_counted() {
+fn losses_duplicates_and_late_replies_are_counted() {
     let Some(_alone) = need(&["ip", "nft", "python3"]) else {
         return;
     };
@@ -148,7 +147,7 @@ fn losses_and_repetitions_are_counted() {
         let found = &pings(&a, &all)[0];
         assert_eq!((&found["sent"], &found["lost"]), (&40.into(), &10.into()), "{found:#}");
     }
-    // An echo server that says everything twice, and late.
+    // An echo server that replies twice.
     b.run("nft delete table ip loss");
     let _echo = b.python(
         "import socket, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
@@ -157,9 +156,9 @@ fn losses_and_repetitions_are_counted() {
     );
     pause(500);
     let found = &pings(&a, &["--udp", "-c", "5", "-i", "50ms", "198.18.0.2:7"])[0];
-    // The second answer to the last packet comes when netwhy may be gone.
+    // netwhy may have ended before the second reply to the last packet.
     assert!(found["duplicates"].as_u64() >= Some(4), "{found:#}");
-    assert_eq!((&found["answered"], &found["lost"]), (&5.into(), &0.into()), "{found:#}");
+    assert_eq!((&found["received"], &found["lost"]), (&5.into(), &0.into()), "{found:#}");
     let _late = b.python(
         "import socket, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
          s.bind(('', 8))\nwhile True:\n m, w = s.recvfrom(2048)\n time.sleep(0.2)\n \
@@ -168,12 +167,12 @@ fn losses_and_repetitions_are_counted() {
     pause(500);
     let all = ["--udp", "-c", "3", "-i", "500ms", "-W", "100ms", "198.18.0.2:8"];
     let found = &pings(&a, &all)[0];
-    assert_eq!((&found["answered"], &found["lost"]), (&0.into(), &3.into()), "{found:#}");
+    assert_eq!((&found["received"], &found["lost"]), (&0.into(), &3.into()), "{found:#}");
     assert!(found["late"].as_u64() >= Some(2), "{found:#}");
 }
 
 #[test]
-fn a_flood_is_capped_and_ends_and_so_does_ctrl_c() {
+fn a_flood_keeps_its_rate_and_ctrl_c_ends_with_a_summary() {
     let Some(_alone) = need(&["ip"]) else {
         return;
     };
@@ -181,9 +180,9 @@ fn a_flood_is_capped_and_ends_and_so_does_ctrl_c() {
     let found = &pings(&a, &["--flood=500", "--for", "1s", "198.18.0.2"])[0];
     let sent = found["sent"].as_u64().expect("sent");
     assert!((250..=505).contains(&sent), "{found:#}");
-    // While nothing answers: 100 a second.
+    // Without replies: 100 a second.
     let found = &pings(&a, &["--flood", "--for", "1s", "-W", "100ms", "198.18.0.77"])[0];
-    let tried = found["sent"].as_u64().unwrap_or(0) + found["unsent"].as_u64().unwrap_or(0);
+    let tried = found["sent"].as_u64().unwrap_or(0) + found["send_errors"].as_u64().unwrap_or(0);
     assert!((50..=110).contains(&tried), "{found:#}");
     let mut endless = netwhy();
     endless.args(["ping", "--netns", &a.name, "-i", "50ms", "--for", "1h", "198.18.0.2"]);
@@ -193,11 +192,11 @@ fn a_flood_is_capped_and_ends_and_so_does_ctrl_c() {
     let done = child.wait_with_output().expect("its output");
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     assert_eq!(done.status.code(), Some(0), "{text}");
-    assert!(text.contains("198.18.0.2: ICMP echo") && text.contains("lost 0 %"), "{text}");
+    assert!(text.contains("198.18.0.2: ICMP echo") && text.contains("0 % lost"), "{text}");
 }
 
 #[test]
-fn without_rights_there_are_connections_and_datagrams() {
+fn without_rights_tcp_connects_and_udp_works() {
     let Some(_alone) = need(&["ip", "setpriv"]) else {
         return;
     };
@@ -213,7 +212,7 @@ fn without_rights_there_are_connections_and_datagrams() {
         String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
     };
     let text = nobody(&["198.18.0.2:80"]);
-    assert!(text.contains("no CAP_NET_RAW for bare SYNs") && text.contains("lost 0 %"), "{text}");
+    assert!(text.contains("SYNs alone need CAP_NET_RAW") && text.contains("0 % lost"), "{text}");
     let text = nobody(&["--udp", "198.18.0.2"]);
     assert!(text.contains("2 × port unreachable from 198.18.0.2"), "{text}");
     a.set("net.ipv4.ping_group_range", "1 0");
@@ -221,11 +220,11 @@ fn without_rights_there_are_connections_and_datagrams() {
     assert!(text.contains("CAP_NET_RAW") && text.contains("ping_group_range"), "{text}");
     a.set("net.ipv4.ping_group_range", "0 65534");
     let text = nobody(&["198.18.0.2", "fd00:18::2"]);
-    assert_eq!(text.matches("lost 0 %").count(), 2, "{text}");
+    assert_eq!(text.matches("0 % lost").count(), 2, "{text}");
     std::fs::remove_file(&copy).expect("to remove the copy");
 }
 
-/// When each SYN left and was answered by a capture, microseconds, by its source port and number.
+/// When each SYN of a capture was sent, seconds, and its round-trip time, microseconds.
 fn captured(text: &str) -> Vec<(f64, f64)> {
     let mut sent: HashMap<(String, u64), f64> = HashMap::new();
     let mut all = Vec::new();
@@ -251,7 +250,8 @@ fn captured(text: &str) -> Vec<(f64, f64)> {
     all
 }
 
-/// The round trips of SYNs beside those of a capture in the same namespace. Told with --nocapture.
+/// Round-trip times of SYNs compared with those of a capture in the same namespace; printed with
+/// --nocapture.
 #[test]
 fn times_are_those_of_a_capture() {
     let Some(_alone) = need(&["ip", "tcpdump", "hping3"]) else {
@@ -263,7 +263,7 @@ fn times_are_those_of_a_capture() {
         let tcpdump = tcpdump.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let tcpdump = tcpdump.expect("tcpdump");
         pause(1000);
-        let told = run();
+        let reported = run();
         pause(500);
         signal(tcpdump.id(), rustix::process::Signal::INT);
         let text = tcpdump.wait_with_output().expect("its output").stdout;
@@ -279,7 +279,7 @@ fn times_are_those_of_a_capture() {
         let lines: Vec<String> = lines.collect();
         let mut all = captured(&lines.join("\n"));
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
-        (told, all.into_iter().map(|(_, trip)| trip).collect())
+        (reported, all.into_iter().map(|(_, trip)| trip).collect())
     };
     let count = "200";
     let ours = capture(&mut || {
@@ -299,22 +299,22 @@ fn times_are_those_of_a_capture() {
         let text = String::from_utf8_lossy(&done.stdout).into_owned();
         text.lines().filter_map(trip).map(|ms: f64| ms * 1e3).collect()
     });
-    let errors = |(told, seen): &(Vec<f64>, Vec<f64>)| {
-        assert_eq!((told.len(), seen.len()), (200, 200));
-        let mut all: Vec<f64> = told.iter().zip(seen).map(|(a, b)| (a - b).abs()).collect();
+    let errors = |(reported, captured): &(Vec<f64>, Vec<f64>)| {
+        assert_eq!((reported.len(), captured.len()), (200, 200));
+        let mut all: Vec<f64> = reported.iter().zip(captured).map(|(a, b)| (a - b).abs()).collect();
         all.sort_by(f64::total_cmp);
         (all[100], all[198])
     };
     let (own, hping) = (errors(&ours), errors(&theirs));
     eprintln!(
-        "error of round trips of SYNs against a capture, µs: netwhy p50 {:.1}, p99 {:.1}; \
+        "error of round-trip times of SYNs against a capture, µs: netwhy p50 {:.1}, p99 {:.1}; \
          hping3 p50 {:.1}, p99 {:.1}",
         own.0, own.1, hping.0, hping.1
     );
     assert!(own.0 < 50.0, "{own:?}");
 }
 
-/// Downloads need a server and a link that is slow: the network of a scenario of the lab.
+/// In the network of a lab scenario, which has a server and a slow link.
 #[test]
 fn a_limited_link_in_the_middle_is_found() {
     let Some(_alone) = need(&["ip", "nginx", "nsenter"]) else {
@@ -361,11 +361,16 @@ fn a_limited_link_in_the_middle_is_found() {
     let addresses = String::from_utf8_lossy(&addresses.stdout).into_owned();
     let server = addresses.split_whitespace().find(|word| word.starts_with("198.18."));
     let server = server.and_then(|word| word.split('/').next()).expect("an address").to_string();
-    let place = |host: &str| format!("netns:{}", pids[host]);
+    let vantage_point = |host: &str| format!("netns:{}", pids[host]);
     let mut command = netwhy();
     command.args(["ping", "--json", "--for", "3s", &server]);
-    command.args(["--under-load", &format!("http://{server}/big"), "--from", &place("loader1")]);
-    command.args(["--ping-from", &place("inner"), "--ping-from", &place("outer")]);
+    command.args([
+        "--under-load",
+        &format!("http://{server}/big"),
+        "--from",
+        &vantage_point("loader1"),
+    ]);
+    command.args(["--ping-from", &vantage_point("inner"), "--ping-from", &vantage_point("outer")]);
     let done = output(&mut command);
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     let value: Value = serde_json::from_str(&text)

@@ -9,7 +9,7 @@ use super::host::{Host, Program};
 /// Programs that these servers need.
 pub(crate) const NGINX: &[&str] = &["ip", "ss", "nginx", "wrk"];
 
-/// The php-fpm of this machine: Debian's has its version in its name.
+/// The name of this machine's php-fpm, which has its version in its name on Debian.
 pub(crate) fn php_fpm() -> Option<String> {
     let names = std::fs::read_dir("/usr/sbin").ok()?.flatten();
     let mut names: Vec<String> =
@@ -29,7 +29,7 @@ pub(crate) struct Server {
     pub(crate) folder: TempDir,
 }
 
-/// nginx with this main part, `events` and `http` part.
+/// nginx with these directives, in the main, `events` and `http` contexts.
 pub(crate) fn nginx(host: &Host, main: &str, events: &str, http: &str) -> Server {
     let folder = TempDir::new().expect("a folder");
     let at = folder.path().display();
@@ -48,7 +48,7 @@ pub(crate) fn nginx(host: &Host, main: &str, events: &str, http: &str) -> Server
     Server { _program: program, folder }
 }
 
-/// nginx that answers on port 80 with as many connections as are asked.
+/// nginx on port 80 for many connections.
 pub(crate) fn plain_nginx(host: &Host, listen: &str) -> Server {
     let http = format!("server {{ listen {listen}; location / {{ return 200 \"hello\\n\"; }} }}");
     let server = nginx(host, "worker_processes 2;", "worker_connections 8192;", &http);
@@ -72,7 +72,7 @@ pub(crate) fn php(host: &Host, program: &str, listen: &str, pool: &str, sleep_ms
     Server { _program: program, folder }
 }
 
-/// The part of nginx that passes all to FastCGI.
+/// The `http` context of an nginx that passes all requests to FastCGI.
 pub(crate) fn fastcgi(upstream: &str, script: &Path, more: &str) -> String {
     format!(
         "server {{ listen 80 backlog=4096; location / {{\n \

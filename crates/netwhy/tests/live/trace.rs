@@ -1,61 +1,61 @@
-//! `netwhy trace`: routers in a chain, beside traceroute; what changes on the way; what is too large.
+//! `netwhy trace`: a chain of routers, compared with traceroute; changed headers; the path MTU.
 
 use serde_json::Value;
 
 use super::host::{Host, need, output};
 use super::tool::netwhy;
 
-/// Hosts in a chain: the first asks, the last is asked, routers between.
+/// Hosts in a chain: the first traces, the last is the target, those between are routers.
 struct Chain(Vec<Host>);
 
 impl Chain {
-    /// 198.18.K.1 and .2, fd00:K::1 and ::2 are the ends of wire K, from 1.
+    /// 198.18.K.1 and .2, fd00:K::1 and ::2 are the ends of link K, from 1.
     fn new(hosts: usize) -> Self {
         let all: Vec<Host> = (0..hosts).map(|_| Host::new()).collect();
         for host in &all {
             host.run("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
-            // New addresses may be used at once.
+            // New addresses are usable at once.
             host.run("sysctl -qw net.ipv6.conf.default.accept_dad=0");
-            // Routers of Linux answer six times, then once a second; a test asks more often.
+            // Linux routers send six ICMP errors, then one a second; a test needs more.
             host.run("sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0");
         }
         for (index, pair) in all.windows(2).enumerate() {
             let [left, right] = pair else { continue };
-            let wire = index + 1;
+            let link = index + 1;
             left.run(&format!("ip link add right type veth peer name left netns {}", right.name));
             for (host, name, end) in [(left, "right", 1), (right, "left", 2)] {
-                // A wire that has just come up loses what looks for neighbours, and IPv6 waits a second
-                // before it looks again: they are known from the start.
-                host.run(&format!("ip link set {name} address 02:00:00:00:{wire:02x}:{end:02x}"));
-                host.run(&format!("ip addr add 198.18.{wire}.{end}/24 dev {name}"));
-                host.run(&format!("ip addr add fd00:{wire}::{end}/64 dev {name} nodad"));
+                // A link that has just come up loses neighbour solicitations, and IPv6 retries after a
+                // second: neighbours are permanent from the start.
+                host.run(&format!("ip link set {name} address 02:00:00:00:{link:02x}:{end:02x}"));
+                host.run(&format!("ip addr add 198.18.{link}.{end}/24 dev {name}"));
+                host.run(&format!("ip addr add fd00:{link}::{end}/64 dev {name} nodad"));
                 host.run(&format!("ip link set {name} up"));
                 let other = 3 - end;
-                for neighbour in [format!("198.18.{wire}.{other}"), format!("fd00:{wire}::{other}")]
+                for neighbour in [format!("198.18.{link}.{other}"), format!("fd00:{link}::{other}")]
                 {
                     host.run(&format!(
-                        "ip neigh add {neighbour} lladdr 02:00:00:00:{wire:02x}:{other:02x} \
+                        "ip neigh add {neighbour} lladdr 02:00:00:00:{link:02x}:{other:02x} \
                          dev {name} nud permanent"
                     ));
                 }
             }
         }
-        let wires = hosts - 1;
+        let links = hosts - 1;
         for (index, host) in all.iter().enumerate() {
-            for wire in 1..=wires {
-                // Wires on both sides of a host are known; the others are that way.
-                let via = if wire > index + 1 {
+            for link in 1..=links {
+                // The links of a host need no route; all others are in one of two directions.
+                let via = if link > index + 1 {
                     (index + 1, 2)
-                } else if wire < index {
+                } else if link < index {
                     (index, 1)
                 } else {
                     continue;
                 };
                 host.run(&format!(
-                    "ip route add 198.18.{wire}.0/24 via 198.18.{}.{}",
+                    "ip route add 198.18.{link}.0/24 via 198.18.{}.{}",
                     via.0, via.1
                 ));
-                host.run(&format!("ip route add fd00:{wire}::/64 via fd00:{}::{}", via.0, via.1));
+                host.run(&format!("ip route add fd00:{link}::/64 via fd00:{}::{}", via.0, via.1));
             }
         }
         Chain(all)
@@ -76,11 +76,16 @@ impl Chain {
     }
 }
 
-/// Who answered at each hop.
+/// Text without its line breaks.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The most frequent router of each hop.
 fn hops(route: &Value) -> Vec<String> {
     let hops = route["hops"].as_array().expect("hops");
-    let who = |hop: &Value| hop["routers"][0]["address"].as_str().unwrap_or("*").to_string();
-    hops.iter().map(who).collect()
+    let router = |hop: &Value| hop["routers"][0]["address"].as_str().unwrap_or("*").to_string();
+    hops.iter().map(router).collect()
 }
 
 #[test]
@@ -99,7 +104,7 @@ fn hops_are_those_of_traceroute() {
         Some((words.get(1)?.to_string(), words.get(2)?.parse().ok()?))
     };
     let theirs: Vec<(String, f64)> = theirs.lines().skip(1).filter_map(line).collect();
-    let expected: Vec<String> = theirs.iter().map(|(who, _)| who.clone()).collect();
+    let expected: Vec<String> = theirs.iter().map(|(router, _)| router.clone()).collect();
     assert_eq!(expected, ["198.18.1.2", "198.18.2.2", "198.18.3.2", "198.18.4.2"]);
     for (more, target) in [
         (&[][..], "198.18.4.2"),
@@ -114,9 +119,9 @@ fn hops_are_those_of_traceroute() {
         assert_eq!(route["reached"], true);
         assert_eq!(route["one_flow"], true);
         for (hop, theirs) in route["hops"].as_array().expect("hops").iter().zip(&theirs) {
-            assert_eq!((&hop["sent"], &hop["answered"]), (&3.into(), &3.into()), "{hop:#}");
+            assert_eq!((&hop["sent"], &hop["received"]), (&3.into(), &3.into()), "{hop:#}");
             let ours = hop["round_trip"]["p50_ms"].as_f64().expect("a round trip");
-            // On a busy machine either may be late.
+            // On a busy machine either may be slow.
             assert!((ours - theirs.1).abs() < 20.0, "{ours} and {theirs:?}");
         }
     }
@@ -132,12 +137,12 @@ fn hops_are_those_of_traceroute() {
 }
 
 #[test]
-fn silence_ends_and_is_no_loss_where_others_answer_behind() {
+fn a_silent_hop_is_no_loss_where_later_hops_reply() {
     let Some(_alone) = need(&["ip", "iptables"]) else {
         return;
     };
     let chain = Chain::new(5);
-    // The first packets are lost, as where a neighbour is still looked up: the hops are asked again.
+    // The first packets are lost, as during neighbour discovery: the hops are probed again.
     chain.0[1].run(
         "iptables -t mangle -A PREROUTING -p udp -m ttl --ttl-lt 3 -m quota --quota 360 -j DROP",
     );
@@ -145,7 +150,7 @@ fn silence_ends_and_is_no_loss_where_others_answer_behind() {
     assert_eq!(hops(&route), ["198.18.1.2", "198.18.2.2", "198.18.3.2", "198.18.4.2"], "{route:#}");
     for hop in route["hops"].as_array().expect("hops") {
         assert_eq!(
-            (&hop["sent"], &hop["finished"], &hop["answered"]),
+            (&hop["sent"], &hop["completed"], &hop["received"]),
             (&3.into(), &3.into(), &3.into())
         );
     }
@@ -153,32 +158,29 @@ fn silence_ends_and_is_no_loss_where_others_answer_behind() {
     let (code, text, _) = chain.trace(&["-n", "-W", "500ms", "198.18.4.2"]);
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("\n  2  * * *\n"), "{text}");
-    assert!(text.contains("no packet\n  is lost there"), "{text}");
+    assert!(words(&text).contains("no packet is lost there"), "{text}");
     let route = chain.route(&["--watch=500ms", "-c", "4", "198.18.4.2"]);
     let limited: Vec<bool> = route["hops"]
         .as_array()
         .expect("hops")
         .iter()
-        .map(|h| h["limits_replies"] == true)
+        .map(|h| h["rate_limits_replies"] == true)
         .collect();
     assert_eq!(limited, [false, true, false, false], "{route:#}");
     assert_eq!(route["hops"][3]["sent"], 4, "{route:#}");
-    // A target that says nothing, and one behind a filter that says so.
+    // A target that does not reply, and one behind a filter that reports it.
     chain.0[4].run("iptables -A INPUT -j DROP");
     let begun = std::time::Instant::now();
     let (code, text, _) = chain.trace(&["-n", "198.18.4.2"]);
     assert!(begun.elapsed().as_millis() < 6000, "{:?}", begun.elapsed());
     assert_eq!(code, 1, "{text}");
-    assert!(
-        text.contains("the last hop that did is\n  3") || text.contains("is 3, 198.18.3.2"),
-        "{text}"
-    );
+    assert!(words(&text).contains("the last hop that did is 3, 198.18.3.2"), "{text}");
     chain.0[3].run("iptables -A FORWARD -j REJECT --reject-with icmp-admin-prohibited");
     let (code, text, _) = chain.trace(&["-n", "198.18.4.2"]);
     assert_eq!(code, 1, "{text}");
-    assert!(text.contains(" !X") && text.contains("forbidden by a filter"), "{text}");
+    assert!(text.contains(" !X") && text.contains("prohibited by a filter"), "{text}");
     for (more, words) in [
-        (&["no-such-host.invalid"][..], "cannot find the address"),
+        (&["no-such-host.invalid"][..], "cannot resolve no-such-host.invalid"),
         (&["198.19.0.1"], "no route"),
         (&["--source", "198.18.0.99", "198.18.4.2"], "cannot send from"),
     ] {
@@ -189,22 +191,22 @@ fn silence_ends_and_is_no_loss_where_others_answer_behind() {
 }
 
 #[test]
-fn ways_that_divide_are_not_mixed() {
+fn branches_of_a_path_are_not_mixed() {
     let Some(_alone) = need(&["ip"]) else {
         return;
     };
-    // The first router sends flows to either of two others, by their ports.
+    // The first router balances flows over two others, by their ports.
     let chain = Chain::new(4);
     let other = Host::new();
     let [_, first, _, last] = chain.0.as_slice() else { panic!("four hosts") };
     other.run("sysctl -qw net.ipv4.ip_forward=1 net.ipv4.icmp_ratelimit=0");
     first.run("sysctl -qw net.ipv4.fib_multipath_hash_policy=1");
-    for (host, end, wire) in [(first, 1, 8), (last, 1, 9)] {
-        host.run(&format!("ip link add beside type veth peer name w{wire} netns {}", other.name));
-        host.run(&format!("ip addr add 198.18.{wire}.{end}/24 dev beside"));
-        other.run(&format!("ip addr add 198.18.{wire}.2/24 dev w{wire}"));
-        host.run("ip link set beside up");
-        other.run(&format!("ip link set w{wire} up"));
+    for (host, end, link) in [(first, 1, 8), (last, 1, 9)] {
+        host.run(&format!("ip link add branch type veth peer name w{link} netns {}", other.name));
+        host.run(&format!("ip addr add 198.18.{link}.{end}/24 dev branch"));
+        other.run(&format!("ip addr add 198.18.{link}.2/24 dev w{link}"));
+        host.run("ip link set branch up");
+        other.run(&format!("ip link set w{link} up"));
     }
     other.run("ip route add 198.18.1.0/24 via 198.18.8.1");
     other.run("ip route add 198.18.3.0/24 via 198.18.9.1");
@@ -213,7 +215,7 @@ fn ways_that_divide_are_not_mixed() {
     chain.0[0].run("ip route add 198.18.9.0/24 via 198.18.1.2");
     first.run("ip route add 198.18.9.0/24 via 198.18.8.2");
     first.run("ip route replace 198.18.3.0/24 nexthop via 198.18.2.2 nexthop via 198.18.8.2");
-    for name in ["all", "default", "beside", "left"] {
+    for name in ["all", "default", "branch", "left"] {
         let _ = output(&mut last.command(&format!("sysctl -qw net.ipv4.conf.{name}.rp_filter=0")));
     }
     for more in [&[][..], &["--tcp"]] {
@@ -222,16 +224,16 @@ fn ways_that_divide_are_not_mixed() {
             let route = chain.route(&[more, &["-q", "6", "-W", "500ms", "198.18.3.2"]].concat());
             let hop = &route["hops"][1];
             assert_eq!(hop["routers"].as_array().map(Vec::len), Some(1), "{route:#}");
-            assert_eq!(hop["answered"], 6, "{hop:#}");
+            assert_eq!(hop["received"], 6, "{hop:#}");
             seen.insert(hops(&route)[1].clone());
         }
-        // Each flow takes one way; different flows take either.
+        // Each flow takes one branch; different flows take either.
         assert_eq!(seen.len(), 2, "{more:?}: {seen:?}");
     }
 }
 
 #[test]
-fn changes_and_small_links_are_placed() {
+fn changed_headers_and_small_mtus_are_located() {
     let Some(_alone) = need(&["ip", "nft", "iptables"]) else {
         return;
     };
@@ -247,9 +249,9 @@ fn changes_and_small_links_are_placed() {
     let route = chain.route(&["--tos", "0x10", "198.18.4.2"]);
     assert_eq!(route["hops"][1]["changes"].as_array().map(Vec::len), Some(0), "{route:#}");
     let words = route["hops"][2]["changes"][0].as_str().expect("a change");
-    assert_eq!(words, "its type of service was changed from 0x10 to 0x60");
+    assert_eq!(words, "type of service changed from 0x10 to 0x60");
     router.run("nft delete table ip change");
-    // A translation without memory: routers behind it quote what they got.
+    // A stateless NAT: routers after it quote what they received.
     chain.0[1].run("ip route add 198.18.77.0/24 via 198.18.2.2");
     chain.0[0].run("ip route add 198.18.77.0/24 via 198.18.1.2");
     change("chain ip change coming { type filter hook prerouting priority -300; }");
@@ -257,10 +259,10 @@ fn changes_and_small_links_are_placed() {
     for more in [&[][..], &["--icmp"], &["--tcp"]] {
         let route = chain.route(&[more, &["-W", "500ms", "198.18.77.7"]].concat());
         let words = route["hops"][2]["changes"].to_string();
-        assert!(words.contains("destination 198.18.77.7 was changed to 198.18.4.2"), "{route:#}");
+        assert!(words.contains("NAT: destination 198.18.77.7 changed to 198.18.4.2"), "{route:#}");
     }
     router.run("nft delete table ip change");
-    // The link behind hop 2 takes less.
+    // The link after hop 2 has a smaller MTU.
     router.run("ip link set right mtu 1400");
     chain.0[3].run("ip link set left mtu 1400");
     for more in [&["198.18.4.2"][..], &["--icmp", "198.18.4.2"], &["198.18.4.2:81"], &["fd00:4::2"]]
@@ -276,7 +278,7 @@ fn changes_and_small_links_are_placed() {
         assert_eq!(route["path_mtu"], 1400, "{more:?}");
         assert!(route["notes"][0].as_str().is_some_and(|note| note.contains("hop 2")), "{route:#}");
     }
-    // And no word of it.
+    // And no router reports it.
     router.run("iptables -A OUTPUT -p icmp --icmp-type fragmentation-needed -j DROP");
     let route = chain.route(&["--mtu", "-W", "300ms", "198.18.4.2"]);
     assert_eq!(route["path_mtu"], 1400, "{route:#}");
@@ -284,7 +286,7 @@ fn changes_and_small_links_are_placed() {
 }
 
 #[test]
-fn without_rights_udp_finds_the_way() {
+fn without_rights_udp_traces_the_route() {
     let Some(_alone) = need(&["ip", "setpriv"]) else {
         return;
     };
@@ -300,7 +302,7 @@ fn without_rights_udp_finds_the_way() {
         String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
     };
     let text = nobody(&["198.18.3.2"]);
-    assert!(text.contains("each packet a flow of its own"), "{text}");
+    assert!(text.contains("a flow for each packet"), "{text}");
     for hop in ["  1  198.18.1.2  ", "  2  198.18.2.2  ", "  3  198.18.3.2  "] {
         assert!(text.contains(hop), "{text}");
     }

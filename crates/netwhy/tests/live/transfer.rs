@@ -1,5 +1,5 @@
-//! `netwhy transfer` and its server: over the loopback of a namespace, and against peers that are
-//! wrong, hostile, silent or gone.
+//! `netwhy transfer` and its server: on the loopback interface of a namespace, on a long path, and with
+//! peers that are wrong, hostile, silent or gone.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Stdio};
@@ -11,25 +11,25 @@ use super::far::Far;
 use super::host::{Host, Program, need, output, pause, signal};
 use super::tool::netwhy;
 
-/// A server of netwhy in a namespace, ended with the test; listens when this returns.
+/// A listening server in a namespace, which ends with the test.
 fn serve(host: &Host, more: &[&str]) -> Program {
     let mut command = netwhy();
     command.args(["transfer", "serve", "--netns", &host.name]).args(more);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("a server");
-    let mut said = String::new();
+    let mut line = String::new();
     let mut lines = BufReader::new(child.stderr.take().expect("standard error"));
-    lines.read_line(&mut said).expect("its words");
-    assert!(said.contains("listening on"), "{said}");
-    // What it says later is read, so that it can say it.
+    lines.read_line(&mut line).expect("a line");
+    assert!(line.contains("listening on"), "{line}");
+    // It must not block on a full pipe.
     std::thread::spawn(move || lines.read_to_string(&mut String::new()));
     Program(child)
 }
 
 /// Exit code, standard output, standard error.
-fn transfer(host: &Host, words: &[&str]) -> (Option<i32>, String, String) {
+fn transfer(host: &Host, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = netwhy();
-    let ran = output(command.args(["transfer", "--netns", &host.name]).args(words));
+    let ran = output(command.args(["transfer", "--netns", &host.name]).args(arguments));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
 }
@@ -39,14 +39,14 @@ fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn json(host: &Host, words: &[&str]) -> Value {
-    let (code, said, errors) = transfer(host, &[words, &["--json"]].concat());
-    assert_eq!(code, Some(0), "{said}{errors}");
-    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}{errors}"))
+fn json(host: &Host, arguments: &[&str]) -> Value {
+    let (code, text, errors) = transfer(host, &[arguments, &["--json"]].concat());
+    assert_eq!(code, Some(0), "{text}{errors}");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{errors}"))
 }
 
 #[test]
-fn both_directions_arrive_whole_with_the_senders_side() {
+fn both_directions_arrive_completely_with_the_senders_statistics() {
     let Some(_alone) = need(&["ip"]) else { return };
     let host = Host::new();
     let _server = serve(&host, &[]);
@@ -63,7 +63,7 @@ fn both_directions_arrive_whole_with_the_senders_side() {
         assert_eq!(measured["completed"], 4 * streams, "{measured:#}");
         assert_eq!(measured["bytes"], 8_000_000 * streams);
         assert_eq!(measured["direction"], direction);
-        let senders = measured["senders"].as_array().expect("the sender's side");
+        let senders = measured["senders"].as_array().expect("the senders");
         assert_eq!(senders.len() as u64, streams);
         for sender in senders {
             assert_eq!(sender["written_bytes"], 8_000_000);
@@ -84,7 +84,7 @@ fn both_directions_arrive_whole_with_the_senders_side() {
 }
 
 #[test]
-fn bulk_takes_its_time_and_text_fits() {
+fn bulk_transfers_last_as_long_as_given_and_text_fits() {
     let Some(_alone) = need(&["ip"]) else { return };
     let host = Host::new();
     let _server = serve(&host, &["--bind", "[::1]:7000"]);
@@ -103,36 +103,36 @@ fn bulk_takes_its_time_and_text_fits() {
 }
 
 #[test]
-fn what_cannot_be_is_said_and_no_server_hangs_a_client() {
+fn wrong_peers_are_reported_and_no_peer_hangs_a_client() {
     let Some(_alone) = need(&["ip", "python3"]) else { return };
     let host = Host::new();
-    let fails = |words: &[&str], says: &str| {
+    let fails = |arguments: &[&str], why: &str| {
         let began = Instant::now();
-        let (code, text, errors) = transfer(&host, words);
+        let (code, text, errors) = transfer(&host, arguments);
         assert_eq!(code, Some(3), "{text}{errors}");
-        assert!(errors.contains(says), "«{says}» is not in {errors}{text}");
+        assert!(errors.contains(why), "«{why}» is not in {errors}{text}");
         assert!(!errors.contains("panicked"), "{errors}");
         assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
     };
-    fails(&["no-such-host.invalid"], "cannot find the address of no-such-host.invalid");
+    fails(&["no-such-host.invalid"], "cannot resolve no-such-host.invalid");
     fails(&["127.0.0.1:9"], "nothing listens there");
     let (code, text, _) = transfer(&host, &["http://127.0.0.1:9/"]);
     assert_eq!(code, Some(3));
     assert!(text.contains("1  127.0.0.1:9 refuses connections"), "{text}");
     assert!(words(&text).contains("nothing listens there (3 times)"), "{text}");
-    // Peers that answer something else, nothing, another version, half, or too much.
-    for (port, says, program) in [
+    // Peers of another protocol or version, silent ones, and ones that close or reset.
+    for (port, why, program) in [
         (
             7001,
             "is not netwhy transfer serve",
             "c.sendall(b'SSH-2.0-OpenSSH_9.2p1 Debian\\r\\n'*9)",
         ),
-        (7002, "nothing came for 2 s", "time.sleep(8)"),
-        (7003, "speaks version 9", "c.sendall(b'nwxfer\\r\\n\\0\\x09'+bytes(30))"),
+        (7002, "no data for 2.0 s", "time.sleep(8)"),
+        (7003, "has version 9 of the protocol", "c.sendall(b'nwxfer\\r\\n\\0\\x09'+bytes(30))"),
         (7004, "closed the connection before its greeting", "pass"),
         (
             7005,
-            "refused: \u{fffd}[2J no",
+            "refused: \\x1b[2J no",
             "c.sendall(b'nwxfer\\r\\n\\0\\1'+bytes(30))\n c.recv(999)\n \
              c.sendall(b'\\0\\1\\0\\7'+bytes(16)+b'\\x1b[2J no')",
         ),
@@ -143,15 +143,15 @@ fn what_cannot_be_is_said_and_no_server_hangs_a_client() {
              s.listen(9)\nwhile True:\n c,_=s.accept()\n c.recv(32)\n {program}\n c.close()"
         ));
         host.wait_for_listener(port);
-        fails(&[&format!("127.0.0.1:{port}"), "--timeout", "2s"], says);
+        fails(&[&format!("127.0.0.1:{port}"), "--timeout", "2s"], why);
     }
 }
 
 #[test]
-fn servers_that_break_off_are_counted() {
+fn transfers_that_servers_break_off_are_counted() {
     let Some(_alone) = need(&["ip", "python3"]) else { return };
     let host = Host::new();
-    // Accepts a session, and lies: half of the bytes, then the end; its report is 4 GiB long.
+    // Accepts a session, sends half of the bytes, and announces a report of 4 GiB.
     let liar = "import socket,threading\ns=socket.socket()\ns.bind(('127.0.0.1',7000))\n\
         s.listen(9)\ndef f(c):\n h=c.recv(32)\n if h[11]==0:\n  c.sendall(b'nwxfer\\r\\n\\0\\1'+bytes(30))\n\
         \u{20} c.recv(999)\n  c.sendall(bytes(20))\n  c.recv(8)\n  c.sendall(b'\\xff'*99)\n else:\n\
@@ -167,10 +167,10 @@ fn servers_that_break_off_are_counted() {
         "{measured:#}"
     );
     let errors = measured["errors"].to_string();
-    assert!(errors.contains("before the transfer was over\""), "{errors}");
-    assert!(errors.contains("a report of 4294967295 bytes is too long"), "{errors}");
+    assert!(errors.contains("before the transfer was complete\""), "{errors}");
+    assert!(errors.contains("its report of 4.0 GiB is too long"), "{errors}");
 
-    // A web server: whole, too short, an error.
+    // A web server: a complete response, a short one, an error.
     let web = "import socket\ns=socket.socket()\ns.bind(('127.0.0.1',8000))\ns.listen(9)\n\
         while True:\n c,_=s.accept()\n q=c.recv(999)\n\
         \u{20}if b'/short' in q: c.sendall(b'HTTP/1.0 200 OK\\r\\nContent-Length: 9\\r\\n\\r\\n1234')\n\
@@ -186,38 +186,38 @@ fn servers_that_break_off_are_counted() {
     assert!(errors.contains("the peer closed the connection"), "{errors}");
     let (code, text, _) = transfer(&host, &["http://127.0.0.1:8000/", "-n", "1"]);
     assert_eq!(code, Some(3));
-    assert!(text.contains("failed: the server answered 404"), "{text}");
+    assert!(text.contains("failed: the server responded with status 404"), "{text}");
 }
 
 #[test]
-fn a_server_does_what_it_was_told_to_and_nothing_else() {
+fn a_server_keeps_its_limits() {
     let Some(_alone) = need(&["ip", "python3"]) else { return };
     let host = Host::new();
     let server = serve(
         &host,
         &["--token", "right", "--max-time", "20s", "--max-bytes", "10M", "--max-clients", "1"],
     );
-    let refused = |words: &[&str], says: &str| {
-        let (code, text, errors) = transfer(&host, &[&["127.0.0.1"], words].concat());
+    let refused = |arguments: &[&str], why: &str| {
+        let (code, text, errors) = transfer(&host, &[&["127.0.0.1"], arguments].concat());
         assert_eq!(code, Some(3), "{text}{errors}");
-        assert!(errors.contains(says), "«{says}» is not in {errors}");
+        assert!(errors.contains(why), "«{why}» is not in {errors}");
     };
     let right = ["--token", "right", "--for", "3s", "--size", "1M"];
-    refused(&["--for", "3s"], "wants a token");
+    refused(&["--for", "3s"], "requires a token");
     refused(&["--for", "3s", "--token", "wrong"], "the token is wrong");
-    refused(&["--for", "1m", "--token", "right"], "this server allows 20 s (--max-time)");
+    refused(&["--for", "1m", "--token", "right"], "this server allows 20.0 s (--max-time)");
     refused(&["--for", "3s", "--token", "right", "--size", "20M"], "--max-bytes");
-    let cubics = ["--for", "3s", "--token", "right", "--congestion", "no-such"];
-    refused(&cubics, "cannot use the congestion control no-such");
+    let unknown = ["--for", "3s", "--token", "right", "--congestion", "no-such"];
+    refused(&unknown, "cannot use the congestion control no-such");
     let report = json(&host, &[&["127.0.0.1", "-n", "2"], &right[..]].concat());
     assert_eq!(report["transfer"]["completed"], 2);
-    // More than it allows is not sent, and that is said.
+    // It sends no more than it allows, and reports that.
     let report = json(&host, &["127.0.0.1", "--token", "right", "--for", "2s"]);
     assert!(report["transfer"]["bytes"].as_u64() < Some(11_000_000), "{:#}", report["transfer"]);
     let errors = report["transfer"]["errors"].to_string();
     assert!(errors.contains("server: the limit of bytes is reached"), "{errors}");
 
-    // Strangers who say nothing, rubbish, or of sessions that are not: dropped, and no harm done.
+    // Clients that send nothing, garbage, or unknown sessions are disconnected and do no harm.
     let _strangers = host.python(
         "import socket,time\nk=[]\nfor i in range(200):\n s=socket.socket()\n \
          s.connect(('127.0.0.1',7717))\n k.append(s)\n try: s.sendall([b'',b'GET / HTTP/1.0\\r\\n\\r\\n'+\
@@ -238,11 +238,11 @@ fn a_server_does_what_it_was_told_to_and_nothing_else() {
     command.args(["--size", "1000", "--interval", "1s", "--for", "9s"]);
     let first = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a client");
     pause(1500);
-    refused(&right, "has 1 clients already");
+    refused(&right, "already has 1 client");
     interrupted(first);
 }
 
-/// Ctrl-C ends a transfer with what was measured.
+/// Ctrl-C ends a transfer with the result so far.
 fn interrupted(client: Child) {
     signal(client.id(), rustix::process::Signal::INT);
     let began = Instant::now();
@@ -254,27 +254,27 @@ fn interrupted(client: Child) {
 }
 
 #[test]
-fn a_server_ends_by_itself_and_a_client_sees_it_go() {
+fn a_server_ends_at_its_time_and_the_client_keeps_its_result() {
     let Some(_alone) = need(&["ip"]) else { return };
     let host = Host::new();
     let began = Instant::now();
     let mut server = serve(&host, &["--for", "2s"]);
     let (code, text, errors) = transfer(&host, &["127.0.0.1", "--for", "9s", "--timeout", "3s"]);
-    assert_eq!(code, Some(0), "what was measured is kept: {text}{errors}");
-    assert!(words(&text).contains("failed: the server ended it 7."), "{text}");
-    assert!(words(&text).contains("failed: the server did not tell its side"), "{text}");
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(words(&text).contains("failed: the server ended the transfer 7."), "{text}");
+    assert!(words(&text).contains("failed: no report from the server"), "{text}");
     assert!(server.0.wait().expect("its end").success());
     assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
 }
 
-/// What is named of transfers in a namespace.
-fn named(report: &Value) -> Vec<&str> {
+/// The causes found.
+fn causes(report: &Value) -> Vec<&str> {
     let all = report["findings"].as_array().expect("findings");
     all.iter().filter_map(|finding| finding["cause"].as_str()).collect()
 }
 
 #[test]
-fn a_sender_with_a_slow_store_is_named_and_one_that_reads_more_at_once_is_not() {
+fn a_sender_that_waits_for_data_is_found_and_one_with_larger_buffers_is_not() {
     let Some(_alone) = need(&["ip"]) else { return };
     let host = Host::new();
     let _server = serve(&host, &[]);
@@ -282,18 +282,18 @@ fn a_sender_with_a_slow_store_is_named_and_one_that_reads_more_at_once_is_not() 
         let words = ["127.0.0.1", "--size", "500K", "-n", "2", "--source-delay", "300us"];
         let small = ["--direction", direction, "--buffer", "1KiB"];
         let report = json(&host, &[&words[..], &small].concat());
-        assert_eq!(named(&report), ["application-limited"], "{report:#}");
+        assert_eq!(causes(&report), ["application-limited"], "{report:#}");
         let finding = &report["findings"][0];
         assert_eq!(finding["subject"]["local"], "127.0.0.1:7717");
         assert!(finding["impact"]["share"].as_f64() > Some(0.5), "{finding:#}");
         let large = ["--direction", direction, "--buffer", "1MiB"];
         let report = json(&host, &[&words[..], &large].concat());
-        assert_eq!(named(&report), [""; 0], "{report:#}");
+        assert_eq!(causes(&report), [""; 0], "{report:#}");
     }
 }
 
-/// netwhy serves transfers at the other end.
-const SERVES: &str = r#"
+/// A server at the other end.
+const SERVER: &str = r#"
 [[processes]]
 name = "serve"
 host = "server"
@@ -301,11 +301,11 @@ run = "exec NETWHY transfer serve --bind ${server} --token t"
 ready = { listens = 7717 }
 "#;
 
-/// Transfers, and what is named of those causes that transfers alone have.
-fn over(far: &Far, words: &str) -> (Value, Vec<String>) {
+/// Transfers, and the causes found that the connections of transfers can have.
+fn over(far: &Far, arguments: &str) -> (Value, Vec<String>) {
     let fixed = "198.18.0.2 --token t --congestion cubic --bandwidth 100M --json";
-    let said = far.run("client", &format!("{} transfer {fixed} {words}", far.program()));
-    let report: Value = serde_json::from_str(&said).expect("a report");
+    let text = far.run("client", &format!("{} transfer {fixed} {arguments}", far.program()));
+    let report: Value = serde_json::from_str(&text).expect("a report");
     let own = [
         "slow-start-after-idle",
         "initial-window-small",
@@ -314,15 +314,15 @@ fn over(far: &Far, words: &str) -> (Value, Vec<String>) {
         "receive-window-limited",
         "application-limited",
     ];
-    let found = named(&report).into_iter().filter(|cause| own.contains(cause));
+    let found = causes(&report).into_iter().filter(|cause| own.contains(cause));
     let found = found.map(str::to_string).collect();
     (report, found)
 }
 
 #[test]
-fn what_holds_a_transfer_on_a_long_path_is_named_and_theory_is_near() {
+fn limits_on_a_long_path_are_found_and_theory_is_near() {
     let Some(_alone) = need(&["ip", "sysctl"]) else { return };
-    let far = Far::new(SERVES);
+    let far = Far::new(SERVER);
     let sized = "--size 4M --interval 1500ms -n 4";
     let near = |report: &Value, rounds: &[u64]| {
         let all = report["transfer"]["transfers"].as_array().expect("transfers");
@@ -331,11 +331,11 @@ fn what_holds_a_transfer_on_a_long_path_is_named_and_theory_is_near() {
         for (one, rounds) in all.iter().zip(rounds) {
             let figure = |of: &Value| of.as_f64().expect("a figure");
             times.push(figure(&one["duration_us"]) / figure(&one["theory"]["total_us"]));
-            let said = one["theory"]["rounds"].as_u64().expect("rounds");
-            assert!(said.abs_diff(*rounds) <= 2, "{one:#}");
+            let theory = one["theory"]["rounds"].as_u64().expect("rounds");
+            assert!(theory.abs_diff(*rounds) <= 2, "{one:#}");
         }
         times.sort_by(f64::total_cmp);
-        // The machine may be busy: the median of four.
+        // On a busy machine some are slow.
         assert!(times[0] > 0.97 && times[1] < 1.25, "{times:?}");
     };
     let (report, found) = over(&far, &format!("{sized} --reconnect"));
@@ -345,12 +345,12 @@ fn what_holds_a_transfer_on_a_long_path_is_named_and_theory_is_near() {
     assert_eq!(found, ["short-connections"], "{report:#}");
 
     far.run("server", "sysctl -qw net.ipv4.tcp_slow_start_after_idle=1");
-    // The window is halved for each timeout of the pause: a long one leaves ten segments.
+    // The window is halved for each timeout of the idle period: a long one leaves ten segments.
     let (report, found) = over(&far, "--size 4M --interval 3s -n 4");
     assert_eq!(found, ["slow-start-after-idle"], "{report:#}");
     let slow = report["transfer"]["transfers"][3]["theory"]["slow_start_us"].as_u64();
     assert!(slow > Some(10_000), "{report:#}");
-    // The sender's kernel tells it without packets, and of a shorter pause.
+    // The sender's kernel shows it without packets, and after a shorter idle period.
     let (report, found) = over(&far, &format!("{sized} --no-capture"));
     assert_eq!(found, ["slow-start-after-idle"], "{report:#}");
     assert_eq!(report["findings"][0]["evidence"][0]["source"], "probes");

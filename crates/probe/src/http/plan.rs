@@ -1,4 +1,4 @@
-//! What is asked for: URLs, connections, rate, limits.
+//! What a load requests, and how: URLs, connections, rate, limits.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,21 +9,23 @@ use crate::Error;
 use crate::target::Family;
 
 /// Most URLs of a file.
-const URLS: usize = 10_000;
+const MAX_URLS: usize = 10_000;
+/// Highest rate of an open loop, requests a second.
+const MAX_RATE: f64 = 10_000_000.0;
 
-/// Whose certificates are believed.
+/// Which certificates are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trust {
-    /// Anybody's: nothing is checked.
+    /// All of them, without verification.
     pub insecure: bool,
-    /// Those in this PEM file, instead of the system's.
-    pub authorities: Option<PathBuf>,
+    /// Those in this PEM file instead of the system's.
+    pub ca_file: Option<PathBuf>,
 }
 
-/// One thing to ask for.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
-    /// Method; `GET` when absent, `POST` with a body.
+pub struct RequestSpec {
+    /// Method; `None`: `GET`, with a body `POST`.
     pub method: Option<String>,
     /// URL: `http://host:port/path`, `https://…`.
     pub url: String,
@@ -32,93 +34,97 @@ pub struct Ask {
 /// A load.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What to ask for, in turns; at least one.
-    pub asks: Vec<Ask>,
-    /// Header lines beside those that are always sent, name and value.
+    /// The requests, sent in turn; at least one.
+    pub requests: Vec<RequestSpec>,
+    /// Header fields in addition to those that are always sent, name and value.
     pub headers: Vec<(String, String)>,
-    /// Body of every request.
+    /// Body of each request.
     pub body: Vec<u8>,
-    /// Connections at once, of all threads.
+    /// Concurrent connections of all threads.
     pub connections: u32,
-    /// Threads, each with its part of the connections.
+    /// Threads, which share the connections.
     pub threads: u32,
     /// End after this time.
-    pub time: Option<Duration>,
-    /// End after so many requests.
+    pub duration: Option<Duration>,
+    /// End after this many requests.
     pub count: Option<u64>,
-    /// A request without a whole answer after this time has failed.
+    /// A request without a complete response after this time has failed.
     pub timeout: Duration,
-    /// A new connection for each request.
+    /// Open a new connection for each request.
     pub new_connections: bool,
-    /// Requests that are sent ahead on a connection, 1 and more; with HTTP/2 streams at once.
+    /// Requests in flight on a connection, 1 and more: pipelined, with HTTP/2 concurrent streams.
     pub pipeline: u32,
-    /// Speak HTTP/2: of TLS agreed upon, without it from the first byte (prior knowledge).
+    /// HTTP/2: negotiated with TLS (ALPN), without TLS from the first byte (prior knowledge).
     pub http2: bool,
-    /// Open loop: requests a second, of all threads.
+    /// Open loop: requests a second of all threads.
     pub rate: Option<f64>,
-    /// A Unix socket in place of the URL's host and port.
-    pub unix: Option<PathBuf>,
-    /// Which addresses of a name are used.
+    /// Connect to this Unix socket instead of the URL's host and port.
+    pub unix_socket: Option<PathBuf>,
+    /// Address family of the servers.
     pub family: Family,
-    /// Whose certificates are believed.
+    /// Which certificates are trusted.
     pub trust: Trust,
 }
 
 impl Plan {
-    /// What is wrong with it, if something is.
+    /// Checks it.
     ///
     /// # Errors
     ///
-    /// Numbers that do not fit each other.
+    /// Values that are out of range or contradict each other.
     pub fn check(&self) -> Result<(), Error> {
-        let wrong = |words: String| Err(Error::Usage(words));
-        if self.asks.is_empty() {
-            return wrong("there is no URL: give one, or a file with --urls".to_string());
+        let usage = |text: String| Err(Error::Usage(text));
+        if self.requests.is_empty() {
+            return usage("no URL: give one, or a file with --urls-file".to_string());
         }
         if self.threads == 0 || self.connections < self.threads {
-            return wrong(format!(
-                "{} connections are too few for {} threads: each needs one",
-                self.connections, self.threads
+            return usage(format!(
+                "{} are too few for {}: each thread needs one",
+                text::count(self.connections.into(), "connection"),
+                text::count(self.threads.into(), "thread"),
             ));
         }
-        if self.http2 && (self.new_connections || self.unix.is_some()) {
-            return wrong(
-                "--http2 goes neither with --new-connections nor with a Unix socket".into(),
+        if self.http2 && (self.new_connections || self.unix_socket.is_some()) {
+            return usage(
+                "--http2 cannot be used with --new-connections or --unix-socket".to_string(),
             );
         }
-        let ahead = self.pipeline > 1 && !self.http2;
-        if ahead && (self.new_connections || self.rate.is_some()) {
-            return wrong(
-                "--pipeline goes neither with --new-connections nor with --rate".to_string(),
+        let pipelined = self.pipeline > 1 && !self.http2;
+        if pipelined && (self.new_connections || self.rate.is_some()) {
+            return usage("--pipeline cannot be used with --new-connections or --rate".to_string());
+        }
+        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= MAX_RATE)) {
+            return usage(
+                "--rate must be greater than 0 and at most 10,000,000 requests a second"
+                    .to_string(),
             );
         }
-        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 10_000_000.0)) {
-            return wrong("--rate is above 0 and at most 10,000,000 requests a second".to_string());
+        if self.duration.is_none() && self.count.is_none() {
+            return usage("a load needs an end: a duration or a number of requests".to_string());
         }
-        if self.time.is_none() && self.count.is_none() {
-            return wrong("a load needs an end: a time or a number of requests".to_string());
-        }
-        let seldom = self.time.zip(self.rate).filter(|(t, rate)| t.as_secs_f64() * rate < 1.0);
-        if let Some((time, rate)) = seldom {
-            return wrong(format!(
-                "{rate} requests a second for {:.1} s are none: give a longer time",
-                time.as_secs_f64()
+        let none_due =
+            self.duration.zip(self.rate).filter(|(time, rate)| time.as_secs_f64() * rate < 1.0);
+        if let Some((time, rate)) = none_due {
+            return usage(format!(
+                "no request is due in {} at {rate} requests a second: give a longer duration",
+                text::duration(time)
             ));
         }
         Ok(())
     }
 }
 
-/// Requests that may still begin, of all threads together.
+/// The number of requests that may still be started, of all threads together.
 #[derive(Debug, Clone)]
-pub(super) struct Budget(Option<Arc<AtomicU64>>);
+pub(super) struct RequestLimit(Option<Arc<AtomicU64>>);
 
-impl Budget {
+impl RequestLimit {
+    /// `None`: unlimited.
     pub(super) fn new(count: Option<u64>) -> Self {
-        Budget(count.map(|count| Arc::new(AtomicU64::new(count))))
+        RequestLimit(count.map(|count| Arc::new(AtomicU64::new(count))))
     }
 
-    /// Takes one; false when there is none left.
+    /// Takes one; `false`: the limit is reached.
     pub(super) fn take(&self) -> bool {
         let Some(left) = &self.0 else { return true };
         let taken =
@@ -126,58 +132,62 @@ impl Budget {
         taken.is_ok()
     }
 
-    /// Whether there is none left.
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether the limit is reached.
+    pub(super) fn is_reached(&self) -> bool {
         self.0.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) == 0)
     }
 }
 
-/// URLs of a file: one a line, `METHOD URL` or `URL`; empty lines and those with `#` are left out.
+/// The requests in a file: `METHOD URL` or `URL` on each line; empty lines and lines that begin with `#`
+/// are ignored.
 ///
 /// # Errors
 ///
-/// A line that is neither, with its number; none at all, or more than 10,000.
-pub fn read_urls(text: &str) -> Result<Vec<Ask>, Error> {
-    let mut asks = Vec::new();
-    for (at, line) in text.lines().enumerate() {
+/// A malformed line, with its number; no URL at all, or more than 10,000.
+pub fn parse_url_file(text: &str) -> Result<Vec<RequestSpec>, Error> {
+    let mut requests = Vec::new();
+    for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
-        asks.push(match words[..] {
-            [url] => Ask { method: None, url: url.to_string() },
-            [method, url] => Ask { method: Some(method.to_string()), url: url.to_string() },
+        requests.push(match words[..] {
+            [url] => RequestSpec { method: None, url: url.to_string() },
+            [method, url] => RequestSpec { method: Some(method.to_string()), url: url.to_string() },
             _ => {
-                let number = at + 1;
-                return Err(Error::Usage(format!("line {number} is neither URL nor METHOD URL")));
+                let number = index + 1;
+                return Err(Error::Usage(format!("line {number} is not URL or METHOD URL")));
             }
         });
     }
-    match asks.len() {
+    match requests.len() {
         0 => Err(Error::Usage("there is no URL in it".to_string())),
-        n if n > URLS => Err(Error::Usage(format!("{n} URLs: the limit is {URLS}"))),
-        _ => Ok(asks),
+        n if n > MAX_URLS => {
+            let (n, limit) = (text::number(n as u64), text::number(MAX_URLS as u64));
+            Err(Error::Usage(format!("it has {n} URLs, the limit is {limit}")))
+        }
+        _ => Ok(requests),
     }
 }
 
 /// A small load, for tests.
 #[cfg(test)]
-pub(super) fn tests_plan(url: &str) -> Plan {
+pub(super) fn test_plan(url: &str) -> Plan {
     Plan {
-        asks: vec![Ask { method: None, url: url.to_string() }],
+        requests: vec![RequestSpec { method: None, url: url.to_string() }],
         headers: Vec::new(),
         body: Vec::new(),
         connections: 2,
         threads: 1,
-        time: None,
+        duration: None,
         count: Some(20),
         timeout: Duration::from_secs(2),
         new_connections: false,
         pipeline: 1,
         rate: None,
         http2: false,
-        unix: None,
+        unix_socket: None,
         family: Family::Any,
         trust: Trust::default(),
     }
@@ -188,21 +198,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_of_a_file() {
-        let asks = read_urls("# those\nhttp://a/\n\n  POST http://b/x \n").unwrap();
-        assert_eq!(asks[0], Ask { method: None, url: "http://a/".into() });
-        assert_eq!(asks[1], Ask { method: Some("POST".into()), url: "http://b/x".into() });
-        let error = read_urls("http://a/\nGET http://b now").unwrap_err().to_string();
-        assert_eq!(error, "line 2 is neither URL nor METHOD URL");
-        assert!(read_urls("# nothing\n").is_err());
+    fn url_files_are_parsed() {
+        let requests = parse_url_file("# those\nhttp://a/\n\n  POST http://b/x \n").unwrap();
+        assert_eq!(requests[0], RequestSpec { method: None, url: "http://a/".into() });
+        let post = RequestSpec { method: Some("POST".into()), url: "http://b/x".into() };
+        assert_eq!(requests[1], post);
+        let error = parse_url_file("http://a/\nGET http://b now").unwrap_err().to_string();
+        assert_eq!(error, "line 2 is not URL or METHOD URL");
+        assert!(parse_url_file("# nothing\n").is_err());
     }
 
     #[test]
-    fn a_budget_is_spent_once() {
-        let budget = Budget::new(Some(2));
-        let other = budget.clone();
-        assert!(budget.take() && other.take() && !budget.take() && other.is_empty());
-        let endless = Budget::new(None);
-        assert!(endless.take() && !endless.is_empty());
+    fn threads_share_the_limit_of_requests() {
+        let limit = RequestLimit::new(Some(2));
+        let other = limit.clone();
+        assert!(limit.take() && other.take() && !limit.take() && other.is_reached());
+        let unlimited = RequestLimit::new(None);
+        assert!(unlimited.take() && !unlimited.is_reached());
+    }
+
+    #[test]
+    fn unusable_plans_are_rejected() {
+        let error = |plan: Plan| plan.check().unwrap_err().to_string();
+        let plan = || test_plan("http://127.0.0.1/");
+        assert!(plan().check().is_ok());
+        let few = error(Plan { threads: 3, ..plan() });
+        assert_eq!(few, "2 connections are too few for 3 threads: each thread needs one");
+        let duration = Some(Duration::from_millis(500));
+        let seldom = error(Plan { rate: Some(1.0), duration, ..plan() });
+        assert!(seldom.starts_with("no request is due in 500 ms at 1 requests"), "{seldom}");
+        assert!(error(Plan { rate: Some(f64::NAN), ..plan() }).starts_with("--rate must be"));
+        assert!(error(Plan { requests: Vec::new(), ..plan() }).contains("--urls-file"));
     }
 }

@@ -1,4 +1,4 @@
-//! Loads against servers that answer as they should, and ones that do not.
+//! Loads against servers that respond properly, and against servers that do not.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use model::HttpLoad;
 
-use super::plan::{Plan, tests_plan};
-use super::{Live, prepare};
 use sys::Stop;
+
+use super::plan::{Plan, test_plan};
+use super::{LiveCounts, prepare};
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -18,30 +19,30 @@ const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 struct Server(SocketAddr, Arc<AtomicBool>);
 
 impl Server {
-    /// `talk` has a connection to itself; what it gets is the number of the connection.
-    fn new(talk: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> Self {
+    /// Each connection is handled in a thread of its own.
+    fn new(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, ended) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
-        let (over, talk) = (Arc::clone(&ended), Arc::new(talk));
+        let (end, handle) = (Arc::clone(&ended), Arc::new(handle));
         std::thread::spawn(move || {
-            for (number, connection) in listener.incoming().enumerate() {
-                if over.load(Ordering::Relaxed) {
+            for connection in listener.incoming() {
+                if end.load(Ordering::Relaxed) {
                     break;
                 }
-                let (talk, connection) = (Arc::clone(&talk), connection.unwrap());
+                let (handle, connection) = (Arc::clone(&handle), connection.unwrap());
                 connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-                std::thread::spawn(move || talk(connection, number));
+                std::thread::spawn(move || handle(connection));
             }
         });
         Server(address, ended)
     }
 
-    /// Answers every request with these bytes.
-    fn says(answer: &'static [u8]) -> Self {
-        Server::new(move |connection, _| {
+    /// Responds to each request with these bytes.
+    fn responding(response: &'static [u8]) -> Self {
+        Server::new(move |connection| {
             let mut lines = BufReader::new(connection.try_clone().unwrap());
             while head(&mut lines) {
-                if (&connection).write_all(answer).is_err() {
+                if (&connection).write_all(response).is_err() {
                     break;
                 }
             }
@@ -49,7 +50,7 @@ impl Server {
     }
 
     fn plan(&self) -> Plan {
-        tests_plan(&format!("http://{}/", self.0))
+        test_plan(&format!("http://{}/", self.0))
     }
 }
 
@@ -74,16 +75,16 @@ fn head(lines: &mut BufReader<TcpStream>) -> bool {
 
 fn load(plan: Plan) -> HttpLoad {
     let ready = prepare(plan).unwrap();
-    ready.run(&Stop::new(), &Arc::new(Live::default())).unwrap().load
+    ready.run(&Stop::new(), &Arc::new(LiveCounts::default())).unwrap().load
 }
 
 #[test]
-fn each_request_is_answered_and_counted_once() {
-    let server = Server::says(HELLO);
+fn each_request_is_counted_once() {
+    let server = Server::responding(HELLO);
     let load = load(server.plan());
     assert_eq!((load.requests, load.errors.total(), load.unfinished), (20, 0, 0));
     assert_eq!((load.statuses[0].status, load.statuses[0].count), (200, 20));
-    assert_eq!((load.opened, load.received_bytes), (2, 20 * HELLO.len() as u64));
+    assert_eq!((load.connections_opened, load.received_bytes), (2, 20 * HELLO.len() as u64));
     assert_eq!(load.latency_us.count, 20);
     assert_eq!(load.phases_us.connect.unwrap().count, 2);
     assert!(
@@ -93,69 +94,75 @@ fn each_request_is_answered_and_counted_once() {
 
 #[test]
 fn a_new_connection_for_each_request() {
-    let server = Server::new(|connection, _| {
+    let server = Server::new(|connection| {
         let mut lines = BufReader::new(connection.try_clone().unwrap());
         head(&mut lines);
         (&connection).write_all(HELLO).unwrap();
     });
     let load = load(Plan { new_connections: true, ..server.plan() });
-    assert_eq!((load.requests, load.opened, load.errors.total()), (20, 20, 0));
+    assert_eq!((load.requests, load.connections_opened, load.errors.total()), (20, 20, 0));
 }
 
 #[test]
-fn requests_that_are_sent_ahead_are_answered_in_order() {
-    let server = Server::says(HELLO);
+fn pipelined_requests_get_their_responses_in_order() {
+    let server = Server::responding(HELLO);
     let load = load(Plan { pipeline: 8, count: Some(100), ..server.plan() });
-    assert_eq!((load.requests, load.opened, load.errors.total()), (100, 2, 0));
+    assert_eq!((load.requests, load.connections_opened, load.errors.total()), (100, 2, 0));
 }
 
 #[test]
 fn threads_share_the_connections_and_the_count() {
-    let server = Server::says(HELLO);
+    let server = Server::responding(HELLO);
     let load = load(Plan { threads: 3, connections: 7, count: Some(50), ..server.plan() });
     assert_eq!((load.requests, load.errors.total()), (50, 0));
-    // A thread may have done them all before another began: three have three, two and two.
-    assert!((2..=7).contains(&load.opened), "{}", load.opened);
+    // A thread may be done with all requests before another starts: they have three, two and two.
+    assert!((2..=7).contains(&load.connections_opened), "{}", load.connections_opened);
 }
 
 #[test]
-fn a_closed_port_is_refused_as_often_as_was_asked() {
+fn each_request_to_a_closed_port_is_counted_as_refused() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let load = load(Plan { count: Some(6), ..tests_plan(&format!("http://{port}/")) });
+    let load = load(Plan { count: Some(6), ..test_plan(&format!("http://{port}/")) });
     assert_eq!(load.errors.connect["ECONNREFUSED"], 6);
-    assert_eq!((load.requests, load.opened), (0, 0));
+    assert_eq!((load.requests, load.connections_opened), (0, 0));
 }
 
 #[test]
-fn a_server_that_closes_is_counted_by_where_it_did() {
-    let cut = Server::new(|connection, _| {
+fn closed_connections_are_counted_by_when_they_were_closed() {
+    let closes_early = Server::new(|connection| {
         let mut lines = BufReader::new(connection.try_clone().unwrap());
         head(&mut lines);
         (&connection).write_all(&HELLO[..HELLO.len() - 2]).unwrap();
     });
-    let seen = load(Plan { count: Some(6), ..cut.plan() });
-    assert_eq!((seen.errors.closed_mid_response, seen.errors.total(), seen.requests), (6, 6, 0));
-    let mute = Server::new(|connection, _| {
+    let result = load(Plan { count: Some(6), ..closes_early.plan() });
+    assert_eq!(
+        (result.errors.closed_mid_response, result.errors.total(), result.requests),
+        (6, 6, 0)
+    );
+    let silent = Server::new(|connection| {
         head(&mut BufReader::new(connection));
     });
-    let seen = load(Plan { count: Some(6), ..mute.plan() });
-    assert_eq!((seen.errors.closed_before_response, seen.errors.total(), seen.requests), (6, 6, 0));
+    let result = load(Plan { count: Some(6), ..silent.plan() });
+    assert_eq!(
+        (result.errors.closed_before_response, result.errors.total(), result.requests),
+        (6, 6, 0)
+    );
 }
 
 #[test]
-fn an_answer_may_end_with_its_connection() {
-    let server = Server::new(|connection, _| {
+fn a_response_without_a_length_ends_with_its_connection() {
+    let server = Server::new(|connection| {
         let mut lines = BufReader::new(connection.try_clone().unwrap());
         head(&mut lines);
         (&connection).write_all(b"HTTP/1.0 200 OK\r\n\r\nall of it").unwrap();
     });
     let load = load(Plan { count: Some(6), ..server.plan() });
-    assert_eq!((load.requests, load.opened, load.errors.total()), (6, 6, 0));
+    assert_eq!((load.requests, load.connections_opened, load.errors.total()), (6, 6, 0));
 }
 
 #[test]
-fn an_answer_that_never_ends_is_a_timeout() {
-    let endless = Server::new(|connection, _| {
+fn a_response_that_never_ends_is_a_timeout() {
+    let endless = Server::new(|connection| {
         let mut lines = BufReader::new(connection.try_clone().unwrap());
         head(&mut lines);
         let _ = (&connection).write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -164,40 +171,40 @@ fn an_answer_that_never_ends_is_a_timeout() {
         }
     });
     let plan = Plan { count: Some(4), timeout: Duration::from_millis(200), ..endless.plan() };
-    let begun = Instant::now();
-    let seen = load(plan);
-    assert_eq!((seen.errors.timeout_response, seen.errors.total(), seen.requests), (4, 4, 0));
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let start = Instant::now();
+    let result = load(plan);
+    assert_eq!((result.errors.timeout_response, result.errors.total(), result.requests), (4, 4, 0));
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[test]
-fn what_is_not_http_is_told() {
-    let server = Server::says(b"SSH-2.0-OpenSSH_9.6\r\n");
-    let seen = load(Plan { count: Some(4), ..server.plan() });
-    assert_eq!(seen.errors.malformed["not HTTP/1.1 or 1.0"], 4);
-    let server = Server::says(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc");
-    let seen = load(Plan { count: Some(4), ..server.plan() });
-    assert_eq!(seen.requests, 4, "{seen:?}");
-    assert!(seen.errors.malformed["bytes after the end of an answer"] >= 1);
+fn malformed_responses_are_counted_by_reason() {
+    let server = Server::responding(b"SSH-2.0-OpenSSH_9.6\r\n");
+    let result = load(Plan { count: Some(4), ..server.plan() });
+    assert_eq!(result.errors.malformed["not HTTP/1.1 or 1.0"], 4);
+    let server = Server::responding(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc");
+    let result = load(Plan { count: Some(4), ..server.plan() });
+    assert_eq!(result.requests, 4, "{result:?}");
+    assert!(result.errors.malformed["bytes after the end of a response"] >= 1);
 }
 
 #[test]
 fn tls_to_a_server_without_it_fails_with_a_reason() {
-    let server = Server::says(HELLO);
-    let plan = tests_plan(&format!("https://{}/", server.0));
-    let seen = load(Plan { count: Some(2), timeout: Duration::from_millis(300), ..plan });
-    assert_eq!((seen.requests, seen.errors.total()), (0, 2), "{seen:?}");
+    let server = Server::responding(HELLO);
+    let plan = test_plan(&format!("https://{}/", server.0));
+    let result = load(Plan { count: Some(2), timeout: Duration::from_millis(300), ..plan });
+    assert_eq!((result.requests, result.errors.total()), (0, 2), "{result:?}");
 }
 
 #[test]
-fn a_rate_is_kept_and_a_slow_server_shows_in_the_intended_latency() {
-    let server = Server::says(HELLO);
-    let (time, rate) = (Some(Duration::from_millis(500)), Some(400.0));
-    let seen = load(Plan { time, count: None, rate, ..server.plan() });
-    assert!((180..=200).contains(&seen.requests), "{seen:?}");
-    assert!(seen.unsent.unwrap() <= 20, "{seen:?}");
-    // One connection that answers 20 times a second at most, of 100 that are due.
-    let slow = Server::new(|connection, _| {
+fn a_slow_server_shows_in_the_intended_latency_of_an_open_loop() {
+    let server = Server::responding(HELLO);
+    let (duration, rate) = (Some(Duration::from_millis(500)), Some(400.0));
+    let result = load(Plan { duration, count: None, rate, ..server.plan() });
+    assert!((180..=200).contains(&result.requests), "{result:?}");
+    assert!(result.unsent.unwrap() <= 20, "{result:?}");
+    // At most 20 responses a second on one connection; 100 requests a second are due.
+    let slow = Server::new(|connection| {
         let mut lines = BufReader::new(connection.try_clone().unwrap());
         while head(&mut lines) {
             std::thread::sleep(Duration::from_millis(50));
@@ -206,36 +213,36 @@ fn a_rate_is_kept_and_a_slow_server_shows_in_the_intended_latency() {
             }
         }
     });
-    let plan = Plan { time, count: None, rate: Some(100.0), connections: 1, ..slow.plan() };
-    let seen = load(plan);
-    let intended = seen.intended_latency_us.unwrap();
-    assert!(seen.latency_us.p99 < 100_000, "{:?}", seen.latency_us);
+    let plan = Plan { duration, count: None, rate: Some(100.0), connections: 1, ..slow.plan() };
+    let result = load(plan);
+    let intended = result.intended_latency_us.unwrap();
+    assert!(result.latency_us.p99 < 100_000, "{:?}", result.latency_us);
     assert!(intended.p99 > 250_000, "{intended:?}");
-    assert!(seen.unsent.unwrap() > 30, "{seen:?}");
+    assert!(result.unsent.unwrap() > 30, "{result:?}");
 }
 
 #[test]
-fn a_load_ends_when_it_is_told_to() {
-    let server = Server::says(HELLO);
-    let plan = Plan { count: None, time: Some(Duration::from_secs(60)), ..server.plan() };
+fn a_load_ends_when_its_stop_is_set() {
+    let server = Server::responding(HELLO);
+    let plan = Plan { count: None, duration: Some(Duration::from_secs(60)), ..server.plan() };
     let ready = prepare(plan).unwrap();
-    let (stop, begun) = (Stop::new(), Instant::now());
-    let told = stop.clone();
+    let (stop, start) = (Stop::new(), Instant::now());
+    let setter = stop.clone();
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));
-        told.set();
+        setter.set();
     });
-    let load = ready.run(&stop, &Arc::new(Live::default())).unwrap().load;
-    assert!(begun.elapsed() < Duration::from_secs(3));
+    let load = ready.run(&stop, &Arc::new(LiveCounts::default())).unwrap().load;
+    assert!(start.elapsed() < Duration::from_secs(3));
     assert!(load.requests > 10 && load.duration_s < 3.0);
     assert!(load.unfinished <= 2);
 }
 
 #[test]
-fn a_body_arrives_whole() {
+fn large_bodies_arrive_completely() {
     let body = vec![b'x'; 3 << 20];
     let size = body.len();
-    let server = Server::new(move |connection, _| {
+    let server = Server::new(move |connection| {
         let mut lines = BufReader::new(connection.try_clone().unwrap());
         let mut rest = vec![0; size];
         while head(&mut lines) && lines.read_exact(&mut rest).is_ok() {

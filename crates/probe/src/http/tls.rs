@@ -1,4 +1,4 @@
-//! Whom to trust: certificates of the system, of a file, or anybody's.
+//! The TLS configuration: which certificates are trusted.
 
 use std::sync::Arc;
 
@@ -9,49 +9,49 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::plan::Trust;
-use crate::Error;
+use crate::{Error, os_error_text};
 
-/// How TLS is spoken to all servers of a load. Sessions are resumed, as clients do.
+/// The TLS configuration of a load. Sessions are resumed, as browsers do.
 pub(super) fn config(trust: &Trust) -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::Failed(format!("cannot set up TLS: {error}")))?;
     if trust.insecure {
-        let verifier = Arc::new(Anybody(provider));
+        let verifier = Arc::new(NoVerification(provider));
         return Ok(builder
             .dangerous()
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth());
     }
     let mut roots = RootCertStore::empty();
-    match &trust.authorities {
+    match &trust.ca_file {
         Some(path) => {
-            let unread = |why: String| {
+            let unusable = |why: String| {
                 Error::Usage(format!("cannot read certificates from {}: {why}", path.display()))
             };
-            let bytes = std::fs::read(path).map_err(|e| unread(crate::target::plain(&e)))?;
+            let bytes = std::fs::read(path).map_err(|error| unusable(os_error_text(&error)))?;
             for certificate in CertificateDer::pem_slice_iter(&bytes) {
-                let certificate = certificate.map_err(|error| unread(error.to_string()))?;
-                roots.add(certificate).map_err(|error| unread(error.to_string()))?;
+                let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+                roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
             }
             if roots.is_empty() {
-                return Err(unread("there is none in it (PEM is expected)".to_string()));
+                return Err(unusable("it has none in PEM format".to_string()));
             }
         }
         None => {
-            // Those that cannot be read are left out: the server's may be another's.
+            // Unreadable ones are skipped: the server's may not depend on them.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Takes every certificate: it measures, and hides nothing from a user who asked for it.
+/// Accepts every certificate (`--insecure`); signatures are still verified.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct NoVerification(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for NoVerification {
     fn verify_server_cert(
         &self,
         _end: &CertificateDer<'_>,

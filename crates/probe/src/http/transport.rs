@@ -1,4 +1,4 @@
-//! A connection's bytes, with TLS or without. Never blocks.
+//! The bytes of a connection, with or without TLS, without blocking.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,41 +13,46 @@ use rustix::net::{
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use super::site::Address;
+use super::origin::Address;
 
-/// A socket, and the TLS on it.
+/// A socket, with or without TLS.
 pub(super) struct Transport {
     socket: OwnedFd,
     tls: Option<Box<ClientConnection>>,
-    stamped: bool,
-    /// When the bytes read last arrived, time since 1970.
-    arrived: Option<Duration>,
+    /// Whether the kernel time-stamps received bytes.
+    timestamped: bool,
+    /// When the kernel received the bytes that were read last, since 1970-01-01 UTC.
+    received_at: Option<Duration>,
 }
 
-/// Why bytes did not move.
+/// Why no bytes were sent or received.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stuck {
-    /// They may later.
-    Later,
-    /// The system says so.
+pub(super) enum TransportError {
+    /// The socket is not ready.
+    NotReady,
+    /// A system call failed.
     System(Errno),
-    /// TLS says so.
+    /// TLS failed.
     Tls(String),
 }
 
-impl From<Errno> for Stuck {
+impl From<Errno> for TransportError {
     fn from(errno: Errno) -> Self {
         match errno {
-            Errno::AGAIN | Errno::INTR => Stuck::Later,
-            errno => Stuck::System(errno),
+            Errno::AGAIN | Errno::INTR => TransportError::NotReady,
+            errno => TransportError::System(errno),
         }
     }
 }
 
 impl Transport {
-    /// Begins to connect. `many`: more than one piece will be sent on it; `stamped`: the kernel
-    /// is to tell when bytes arrive.
-    pub(super) fn open(address: &Address, many: bool, stamped: bool) -> Result<Self, Errno> {
+    /// Starts to connect. `nodelay`: more than one request may be in flight on it (TCP_NODELAY);
+    /// `timestamped`: the kernel time-stamps received bytes.
+    pub(super) fn connect(
+        address: &Address,
+        nodelay: bool,
+        timestamped: bool,
+    ) -> Result<Self, Errno> {
         let family = match address {
             Address::Tcp(address) if address.is_ipv4() => AddressFamily::INET,
             Address::Tcp(_) => AddressFamily::INET6,
@@ -55,50 +60,50 @@ impl Transport {
         };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        let begun = match address {
+        let result = match address {
             Address::Tcp(address) => {
-                if many {
-                    // One behind another must not wait for its acknowledgement.
+                if nodelay {
+                    // A request must not wait for the acknowledgement of the one before it.
                     rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
                 }
                 connect(&socket, address)
             }
             Address::Unix(path) => connect(&socket, &SocketAddrUnix::new(path.as_path())?),
         };
-        // Without stamps the times are this thread's own.
-        let stamped = stamped && sys::stamped::stamp_arrivals(&socket).is_ok();
-        match begun {
+        // Without time stamps the times are this thread's own.
+        let timestamped = timestamped && sys::stamped::stamp_arrivals(&socket).is_ok();
+        match result {
             Ok(()) | Err(Errno::INPROGRESS) => {
-                Ok(Transport { socket, tls: None, stamped, arrived: None })
+                Ok(Transport { socket, tls: None, timestamped, received_at: None })
             }
             Err(errno) => Err(errno),
         }
     }
 
-    /// Why it could not connect, if it could not.
-    pub(super) fn refused(&self) -> Option<Errno> {
+    /// Why it could not connect; `None`: no error.
+    pub(super) fn connect_error(&self) -> Option<Errno> {
         rustix::net::sockopt::socket_error(&self.socket).map_or_else(Some, Result::err)
     }
 
-    /// How often its SYN was repeated.
-    pub(super) fn syns_repeated(&self) -> u8 {
+    /// How often its SYN was retransmitted.
+    pub(super) fn syn_retransmissions(&self) -> u8 {
         let info = sys::tcp_socket::tcp_info(&self.socket).ok();
         info.and_then(|info| info.total_retrans).map_or(0, |n| u8::try_from(n).unwrap_or(u8::MAX))
     }
 
-    /// From now on TLS is spoken.
-    pub(super) fn secure(
+    /// Starts TLS.
+    pub(super) fn start_tls(
         &mut self,
         config: &Arc<ClientConfig>,
-        name: &ServerName<'static>,
-    ) -> Result<(), Stuck> {
-        let tls = ClientConnection::new(Arc::clone(config), name.clone());
-        self.tls = Some(Box::new(tls.map_err(|error| Stuck::Tls(error.to_string()))?));
+        name: ServerName<'static>,
+    ) -> Result<(), TransportError> {
+        let tls = ClientConnection::new(Arc::clone(config), name);
+        self.tls = Some(Box::new(tls.map_err(tls_error)?));
         Ok(())
     }
 
-    /// Goes on with the TLS handshake; true once it is over.
-    pub(super) fn handshake(&mut self) -> Result<bool, Stuck> {
+    /// Continues the TLS handshake; whether it is complete.
+    pub(super) fn handshake(&mut self) -> Result<bool, TransportError> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         while tls.is_handshaking() {
             flush(tls, &self.socket)?;
@@ -106,52 +111,55 @@ impl Transport {
                 break;
             }
             match fill(tls, &self.socket) {
-                // An alert says why; it is sent if there is room for it.
-                Err(stuck @ Stuck::Tls(_)) => {
+                // Sends the alert that tells the server why, if there is room for it.
+                Err(error @ TransportError::Tls(_)) => {
                     let _ = flush(tls, &self.socket);
-                    return Err(stuck);
+                    return Err(error);
                 }
-                Err(Stuck::Later) => return Ok(false),
-                Err(stuck) => return Err(stuck),
-                Ok(0) => return Err(Stuck::Tls("closed in the handshake".to_string())),
+                Err(TransportError::NotReady) => return Ok(false),
+                Err(error) => return Err(error),
+                Ok(0) => {
+                    let why = "connection closed during the handshake".to_string();
+                    return Err(TransportError::Tls(why));
+                }
                 Ok(_) => {}
             }
         }
         match flush(tls, &self.socket) {
-            Ok(()) | Err(Stuck::Later) => Ok(true),
-            Err(stuck) => Err(stuck),
+            Ok(()) | Err(TransportError::NotReady) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 
-    /// Writes: how many of these bytes are the kernel's, or TLS's, now.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, Stuck> {
+    /// Writes: how many of the bytes the kernel, or TLS, has taken.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, TransportError> {
         let Some(tls) = &mut self.tls else {
             return Ok(send(&self.socket, bytes, SendFlags::NOSIGNAL)?);
         };
         flush(tls, &self.socket)?;
-        let taken = tls.writer().write(bytes).map_err(|error| Stuck::Tls(error.to_string()))?;
+        let taken = tls.writer().write(bytes).map_err(tls_error)?;
         match flush(tls, &self.socket) {
-            Ok(()) | Err(Stuck::Later) => Ok(taken),
-            Err(stuck) => Err(stuck),
+            Ok(()) | Err(TransportError::NotReady) => Ok(taken),
+            Err(error) => Err(error),
         }
     }
 
-    /// Whether there are bytes that TLS took and the kernel did not.
-    pub(super) fn owes(&mut self) -> Result<bool, Stuck> {
+    /// Writes what TLS has taken and the kernel has not; whether some of it is left.
+    pub(super) fn has_unsent(&mut self) -> Result<bool, TransportError> {
         let Some(tls) = &mut self.tls else { return Ok(false) };
         match flush(tls, &self.socket) {
             Ok(()) => Ok(false),
-            Err(Stuck::Later) => Ok(true),
-            Err(stuck) => Err(stuck),
+            Err(TransportError::NotReady) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 
     /// Reads; 0 at the end.
-    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, Stuck> {
+    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, TransportError> {
         let Some(tls) = &mut self.tls else {
-            if self.stamped {
-                let (read, arrived) = sys::stamped::receive(&self.socket, into)?;
-                self.arrived = arrived;
+            if self.timestamped {
+                let (read, received_at) = sys::stamped::receive(&self.socket, into)?;
+                self.received_at = received_at;
                 return Ok(read);
             }
             return Ok(recv(&self.socket, into, RecvFlags::empty())?.0);
@@ -160,22 +168,22 @@ impl Transport {
             match tls.reader().read(into) {
                 Ok(read) => return Ok(read),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                // The end without a farewell: what came is whole or not, HTTP says it.
+                // Closed without close_notify: HTTP knows whether the response is complete.
                 Err(_) => return Ok(0),
             }
             fill(tls, &self.socket)?;
         }
     }
 
-    /// How long ago the bytes arrived that were read last; nothing when the kernel did not tell.
-    pub(super) fn waited(&self) -> Option<Duration> {
-        let arrived = self.arrived?;
+    /// How long the bytes that were read last lay in the socket; `None`: without a kernel time stamp.
+    pub(super) fn read_delay(&self) -> Option<Duration> {
+        let received_at = self.received_at?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-        now.checked_sub(arrived)
+        now.checked_sub(received_at)
     }
 
-    /// Whether fewer bytes than were asked for mean that there are no more.
-    pub(super) fn short_is_all(&self) -> bool {
+    /// Whether a read of fewer bytes than requested has emptied the socket.
+    pub(super) fn short_read_is_all(&self) -> bool {
         self.tls.is_none()
     }
 }
@@ -205,22 +213,28 @@ impl std::io::Write for Raw<'_> {
     }
 }
 
-fn stuck(error: &std::io::Error) -> Stuck {
-    match Errno::from_io_error(error) {
+fn io_error(error: std::io::Error) -> TransportError {
+    match Errno::from_io_error(&error) {
         Some(errno) => errno.into(),
-        None => Stuck::Tls(error.to_string()),
+        None => TransportError::Tls(error.to_string()),
     }
 }
 
-fn flush(tls: &mut ClientConnection, socket: &OwnedFd) -> Result<(), Stuck> {
+fn tls_error(error: impl std::fmt::Display) -> TransportError {
+    TransportError::Tls(error.to_string())
+}
+
+/// Writes all that TLS has for the socket.
+fn flush(tls: &mut ClientConnection, socket: &OwnedFd) -> Result<(), TransportError> {
     while tls.wants_write() {
-        tls.write_tls(&mut Raw(socket)).map_err(|error| stuck(&error))?;
+        tls.write_tls(&mut Raw(socket)).map_err(io_error)?;
     }
     Ok(())
 }
 
-fn fill(tls: &mut ClientConnection, socket: &OwnedFd) -> Result<usize, Stuck> {
-    let read = tls.read_tls(&mut Raw(socket)).map_err(|error| stuck(&error))?;
-    tls.process_new_packets().map_err(|error| Stuck::Tls(error.to_string()))?;
+/// Reads from the socket into TLS.
+fn fill(tls: &mut ClientConnection, socket: &OwnedFd) -> Result<usize, TransportError> {
+    let read = tls.read_tls(&mut Raw(socket)).map_err(io_error)?;
+    tls.process_new_packets().map_err(tls_error)?;
     Ok(read)
 }

@@ -1,137 +1,150 @@
-//! The largest packet that gets through: to each hop, and to the target. Packets that may not be
-//! fragmented, as large as the interface takes, then as small as routers say.
+//! The largest packet that reaches each hop and the target without fragmentation: first as large as
+//! the interface allows, then as small as routers report, or by bisection where they report nothing.
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use model::ReplyKind;
-
-use super::way::Unsent;
-use super::{PACE, State, Trace};
 use sys::Stop;
 
+use super::hop::HopState;
+use super::method::NotSent;
+use super::tracer::{PACKET_INTERVAL, Purpose, SizeReply, Tracer};
 use crate::Error;
 
-/// Sizes that links have, for routers that do not say theirs (RFC 1191, and those of tunnels).
-const USUAL: [u32; 22] = [
+/// MTUs of common links and tunnels, for routers that do not report theirs (RFC 1191, section 7.1).
+const COMMON_MTUS: [u32; 22] = [
     65_535, 9_000, 4_352, 2_002, 1_500, 1_492, 1_480, 1_476, 1_472, 1_468, 1_460, 1_450, 1_440,
     1_430, 1_420, 1_412, 1_400, 1_380, 1_360, 1_280, 1_006, 576,
 ];
-/// What is tried first, where the kernel knows of something smaller.
-const ETHERNET: u32 = 1_500;
-/// Smallest MTU that a link of IPv4 may have.
-const LEAST: u32 = 68;
+/// The first size at least, where the kernel knows a smaller path MTU.
+const ETHERNET_MTU: u32 = 1_500;
+/// Smallest MTU of an IPv4 link (RFC 791).
+const MIN_MTU: u32 = 68;
 /// Most sizes that are tried.
-const ROUNDS: usize = 24;
+const MAX_ROUNDS: usize = 24;
 
-impl Trace {
-    /// Looks for the largest packet that reaches the target and each hop before it.
+impl Tracer {
+    /// Finds the largest packet that reaches the target and each hop before it.
     ///
     /// # Errors
     ///
-    /// A socket is of no use any more.
+    /// A socket cannot be used any more.
     pub fn find_mtu(&mut self, stop: &Stop) -> Result<(), Error> {
-        let answering = self.hops.iter().rposition(State::is_answered).map_or(0, |at| at as u8 + 1);
-        let end = self.end().unwrap_or(answering);
+        let end = self.end().unwrap_or_else(|| self.last_replied());
         if end == 0 {
             return Ok(());
         }
-        let mut size = self.way.known_mtu().unwrap_or(ETHERNET).max(ETHERNET);
-        // The largest size that got through, and the smallest that was lost without a word, with the
-        // hop behind which it was.
-        let mut fits: Option<u32> = None;
-        let mut silent: Option<(u32, u8)> = None;
-        let mut again = true;
-        for _ in 0..ROUNDS {
+        let mut size = self.method.kernel_path_mtu().unwrap_or(ETHERNET_MTU).max(ETHERNET_MTU);
+        // The largest size that reached the end, and the smallest that was lost without an ICMP error,
+        // with the last hop that it reached.
+        let mut passed: Option<u32> = None;
+        let mut lost: Option<(u32, u8)> = None;
+        let mut retry = true;
+        for _ in 0..MAX_ROUNDS {
             if stop.is_set() {
                 return Ok(());
             }
-            self.sized.clear();
-            if !self.send_sized(end, size, stop)? {
-                // The interface itself takes less.
-                size = self.way.known_mtu().filter(|known| *known < size).unwrap_or(below(size));
+            self.size_replies.clear();
+            if !self.send_size(end, size, stop)? {
+                // The interface's own MTU is smaller.
+                let known = self.method.kernel_path_mtu().filter(|known| *known < size);
+                size = known.unwrap_or_else(|| next_common_mtu(size));
                 continue;
             }
-            let sized = std::mem::take(&mut self.sized);
-            let told = sized.iter().filter(|(_, kind, ..)| *kind == ReplyKind::TooBig);
-            let told = told.min_by_key(|(_, _, mtu, _)| mtu.unwrap_or(0)).copied();
-            let through = sized.iter().filter(|(_, kind, ..)| *kind != ReplyKind::TooBig);
-            let through = through.map(|(distance, ..)| *distance).max().unwrap_or(0);
-            // Who says that the next link is too small got the packet.
-            let through = through.max(told.and_then(|told| self.distance_of(told.3)).unwrap_or(0));
-            // What reached a hop passed those before it.
-            for hop in self.hops.iter_mut().take(usize::from(through)) {
-                hop.fits(size);
+            let replies = std::mem::take(&mut self.size_replies);
+            let too_big = smallest_too_big(&replies);
+            let reached = self.reached_by(&replies, too_big);
+            for hop in self.hops.iter_mut().take(usize::from(reached)) {
+                hop.raise_mtu(size);
             }
-            if through >= end {
-                fits = Some(size);
-            } else if let Some((_, _, mtu, from)) = told {
-                let next = mtu.filter(|mtu| *mtu < size && *mtu >= LEAST);
-                self.notes.push(match next {
-                    Some(mtu) => format!("{from}, hop {through}: the link behind it takes {mtu} B"),
-                    None => format!(
-                        "{from}, hop {through}: the link behind it takes less than {size} B"
-                    ),
-                });
-                size = next.unwrap_or_else(|| below(size));
-                if size < LEAST {
+            if reached >= end {
+                passed = Some(size);
+            } else if let Some(SizeReply { mtu, from, .. }) = too_big {
+                let next = mtu.filter(|mtu| *mtu < size && *mtu >= MIN_MTU);
+                let limit = match next {
+                    Some(mtu) => format!("an MTU of {mtu} B"),
+                    None => format!("an MTU below {size} B"),
+                };
+                self.notes.push(format!("{from}, hop {reached}: the link after it has {limit}"));
+                size = next.unwrap_or_else(|| next_common_mtu(size));
+                if size < MIN_MTU {
                     break;
                 }
-                again = true;
+                retry = true;
                 continue;
-            } else if again {
-                // Silence may be a lost packet, or an answer held back: it is asked once more.
-                again = false;
+            } else if retry {
+                // Another loss, or a rate-limited reply: tried once more.
+                retry = false;
                 continue;
             } else {
-                silent = Some((size, through));
+                lost = Some((size, reached));
             }
-            // Between what fits and what does not, in the middle of the usual sizes.
-            let Some((lost, _)) = silent else { break };
-            let between: Vec<u32> = (USUAL.iter().copied())
-                .filter(|usual| *usual < lost && *usual > fits.unwrap_or(0))
-                .collect();
-            match between.get(between.len() / 2) {
-                Some(usual) => size = *usual,
+            let Some((lost, _)) = lost else { break };
+            match middle_mtu(passed.unwrap_or(0), lost) {
+                Some(middle) => size = middle,
                 None => break,
             }
         }
-        if self.hops.iter().any(State::reached) {
-            self.path_mtu = fits;
+        if self.hops.iter().any(HopState::is_reached) {
+            self.path_mtu = passed;
         }
-        if let (Some((lost, hop)), Some(fits)) = (silent, fits) {
+        if let (Some((lost, hop)), Some(passed)) = (lost, passed) {
             self.notes.push(format!(
-                "packets of {lost} B are lost behind hop {hop} and nobody says so, those of {fits} B \
-                 are not: a path MTU black hole (see: netwhy explain path-mtu-blackhole)"
+                "packets of {lost} B are lost after hop {hop} without an ICMP error, packets of \
+                 {passed} B are not: a path MTU black hole (see: netwhy explain path-mtu-blackhole)"
             ));
         }
         Ok(())
     }
 
-    /// How far away a router is.
-    fn distance_of(&self, router: std::net::IpAddr) -> Option<u8> {
-        let is = |hop: &State| hop.hop(&|_| None).routers.iter().any(|one| one.address == router);
-        self.hops.iter().position(is).map(|at| at as u8 + 1)
+    /// The last hop that packets of one size reached.
+    fn reached_by(&self, replies: &[SizeReply], too_big: Option<SizeReply>) -> u8 {
+        let other = replies.iter().filter(|reply| reply.kind != ReplyKind::TooBig);
+        let farthest = other.map(|reply| reply.ttl).max().unwrap_or(0);
+        // A router that reports the next link's MTU received the packet.
+        let reporting = too_big.and_then(|reply| self.ttl_of(reply.from)).unwrap_or(0);
+        farthest.max(reporting)
     }
 
-    /// Sends a packet of this size to each distance; `false`: the interface takes only smaller ones.
-    fn send_sized(&mut self, end: u8, size: u32, stop: &Stop) -> Result<bool, Error> {
+    /// The TTL at which a router replied.
+    fn ttl_of(&self, router: IpAddr) -> Option<u8> {
+        let is = |hop: &&HopState| hop.has_router(|known| known.address == router);
+        self.hops.iter().find(is).map(HopState::ttl)
+    }
+
+    /// Sends a packet of this size to each hop; `false`: larger than the interface's MTU.
+    fn send_size(&mut self, end: u8, size: u32, stop: &Stop) -> Result<bool, Error> {
         let length = usize::try_from(size).unwrap_or(usize::MAX);
-        for distance in self.settings.first..=end {
-            match self.send_one(distance, length, false) {
+        for ttl in self.settings.first_ttl..=end {
+            match self.send(ttl, length, Purpose::Size) {
                 Ok(()) => {}
-                Err(Unsent::TooLarge) => return Ok(false),
-                Err(Unsent::Other(words)) => return Err(Error::Failed(words)),
+                Err(NotSent::TooLarge) => return Ok(false),
+                Err(NotSent::Failed(why)) => return Err(Error::Failed(why)),
             }
-            self.collect(Instant::now() + PACE, false, stop)?;
+            self.collect(Instant::now() + PACKET_INTERVAL, stop)?;
         }
-        self.collect(Instant::now() + self.settings.timeout, true, stop)?;
+        self.collect_outstanding(Instant::now() + self.settings.timeout, stop)?;
         Ok(true)
     }
 }
 
-/// The next usual size.
-fn below(size: u32) -> u32 {
-    USUAL.iter().copied().find(|usual| *usual < size).unwrap_or(0)
+/// The «packet too big» reply with the smallest MTU.
+fn smallest_too_big(replies: &[SizeReply]) -> Option<SizeReply> {
+    let too_big = replies.iter().filter(|reply| reply.kind == ReplyKind::TooBig);
+    too_big.min_by_key(|reply| reply.mtu.unwrap_or(0)).copied()
+}
+
+/// The next smaller common MTU; 0: none.
+fn next_common_mtu(size: u32) -> u32 {
+    COMMON_MTUS.iter().copied().find(|mtu| *mtu < size).unwrap_or(0)
+}
+
+/// The middle one of the common MTUs between a size that passes and one that is lost.
+fn middle_mtu(passed: u32, lost: u32) -> Option<u32> {
+    let between = COMMON_MTUS.iter().copied().filter(|mtu| *mtu < lost && *mtu > passed);
+    let between: Vec<u32> = between.collect();
+    between.get(between.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -139,8 +152,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usual_sizes_shrink() {
-        assert!(USUAL.is_sorted_by(|a, b| a > b));
-        assert_eq!((below(1500), below(1499), below(576)), (1492, 1492, 0));
+    fn common_mtus_decrease() {
+        assert!(COMMON_MTUS.is_sorted_by(|a, b| a > b));
+        let next = [1500, 1499, 576].map(next_common_mtu);
+        assert_eq!(next, [1492, 1492, 0]);
+        assert_eq!((middle_mtu(1_480, 1_500), middle_mtu(1_492, 1_500)), (Some(1_492), None));
     }
 }

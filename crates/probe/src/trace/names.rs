@@ -1,4 +1,4 @@
-//! Names of addresses, looked up on the side.
+//! Reverse look-ups of addresses in background threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -6,66 +6,70 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Threads that ask the resolver; each may wait for seconds.
-const THREADS: usize = 8;
-/// Most addresses that are asked for.
-const MOST: usize = 1024;
+use sys::Stop;
 
-/// Names that are asked for once each.
+/// Concurrent look-ups; each may take seconds.
+const THREADS: usize = 8;
+/// Most addresses that are looked up.
+const MAX_ADDRESSES: usize = 1024;
+/// Longest wait before [`Stop`] is checked again.
+const MAX_WAIT: Duration = Duration::from_millis(50);
+
+/// Names of addresses, each looked up once.
 pub(super) struct Names {
-    asked: BTreeSet<IpAddr>,
-    known: BTreeMap<IpAddr, Option<String>>,
-    questions: Sender<IpAddr>,
-    answers: Receiver<(IpAddr, Option<String>)>,
+    requested: BTreeSet<IpAddr>,
+    resolved: BTreeMap<IpAddr, Option<String>>,
+    requests: Sender<IpAddr>,
+    results: Receiver<(IpAddr, Option<String>)>,
 }
 
 impl Names {
-    /// Starts the threads; they end when this is dropped and the resolver has answered.
+    /// Starts the threads; they end after this is dropped and the resolver has returned.
     pub(super) fn start() -> Self {
-        let (questions, waiting) = channel::<IpAddr>();
-        let (give, answers) = channel();
-        let waiting = Arc::new(Mutex::new(waiting));
+        let (requests, queue) = channel::<IpAddr>();
+        let (sender, results) = channel();
+        let queue = Arc::new(Mutex::new(queue));
         for _ in 0..THREADS {
-            let (waiting, give) = (Arc::clone(&waiting), give.clone());
+            let (queue, sender) = (Arc::clone(&queue), sender.clone());
             std::thread::spawn(move || {
                 loop {
-                    let next = match waiting.lock() {
-                        Ok(waiting) => waiting.recv(),
+                    let next = match queue.lock() {
+                        Ok(queue) => queue.recv(),
                         Err(_) => return,
                     };
                     let Ok(address) = next else { return };
-                    if give.send((address, sys::probe_socket::name_of(address))).is_err() {
+                    if sender.send((address, sys::probe_socket::name_of(address))).is_err() {
                         return;
                     }
                 }
             });
         }
-        Names { asked: BTreeSet::new(), known: BTreeMap::new(), questions, answers }
+        Names { requested: BTreeSet::new(), resolved: BTreeMap::new(), requests, results }
     }
 
-    /// Asks for a name, unless it was asked for.
-    pub(super) fn ask(&mut self, address: IpAddr) {
-        if self.asked.len() < MOST && self.asked.insert(address) {
-            // Without threads there are no names.
-            let _ = self.questions.send(address);
+    /// Requests the name of an address, unless it was requested before.
+    pub(super) fn request(&mut self, address: IpAddr) {
+        if self.requested.len() < MAX_ADDRESSES && self.requested.insert(address) {
+            // Without threads addresses stay without names.
+            let _ = self.requests.send(address);
         }
     }
 
-    /// Takes what was answered.
-    pub(super) fn take(&mut self) {
-        while let Ok((address, name)) = self.answers.try_recv() {
-            self.known.insert(address, name);
+    /// Takes in the finished look-ups.
+    pub(super) fn poll(&mut self) {
+        while let Ok((address, name)) = self.results.try_recv() {
+            self.resolved.insert(address, name);
         }
     }
 
-    /// Waits until all is answered, or for so long.
-    pub(super) fn wait(&mut self, time: Duration, stop: &sys::Stop) {
+    /// Waits until all look-ups are finished, at most for this time.
+    pub(super) fn wait(&mut self, time: Duration, stop: &Stop) {
         let until = Instant::now() + time;
-        while self.known.len() < self.asked.len() && !stop.is_set() {
+        while self.resolved.len() < self.requested.len() && !stop.is_set() {
             let left = until.saturating_duration_since(Instant::now());
-            match self.answers.recv_timeout(left.min(Duration::from_millis(50))) {
+            match self.results.recv_timeout(left.min(MAX_WAIT)) {
                 Ok((address, name)) => {
-                    self.known.insert(address, name);
+                    self.resolved.insert(address, name);
                 }
                 Err(_) if left.is_zero() => return,
                 Err(_) => {}
@@ -73,8 +77,8 @@ impl Names {
         }
     }
 
-    /// A name that is known.
+    /// The name of an address; `None`: it has none, or its look-up is not finished.
     pub(super) fn get(&self, address: IpAddr) -> Option<String> {
-        self.known.get(&address).cloned().flatten()
+        self.resolved.get(&address).cloned().flatten()
     }
 }

@@ -5,77 +5,57 @@ use std::time::{Duration, Instant};
 use model::{
     OneTransfer, Transfer, TransferDirection, TransferError, TransferPeer, TransferSender,
 };
-
-use super::compare::compare;
-use super::control::Control;
-use super::http;
-use super::line::{Ended, Line, connect};
-use super::protocol::{Confirmed, Opening, Request, Session, UNTIL};
-use super::record::{Recorder, merge};
-use super::sender::{Sending, send, tail};
-use super::{Options, Progress};
 use sys::Stop;
 
+use super::compare::compare_with_theory;
+use super::connection::{Connection, ConnectionError, connect};
+use super::control::Control;
+use super::http;
+use super::options::{Options, Progress};
+use super::protocol::{Confirmation, Opening, SessionId, TransferRequest, UNTIL_TIME_IS_OVER};
+use super::recorder::{Recorder, add_connection};
+use super::sender::{Outgoing, send, wait_for_acknowledgements};
 use crate::Error;
 
-/// Failures of a stream one after the other, after which it gives up.
-const GIVE_UP: u32 = 3;
-/// Between one of them and the next try.
-const AGAIN: Duration = Duration::from_millis(200);
-/// How long one transfer of a size may take at most.
-const MOST_TIME: Duration = Duration::from_secs(24 * 3600);
-/// How long the last bytes of a transfer without a size may be on their way.
-const REST: Duration = Duration::from_secs(5);
-/// A transfer without a size that ends so much before its time was broken off.
-const EARLY: Duration = Duration::from_millis(300);
-/// Bytes that are read at once.
-const READ: usize = 256 << 10;
-/// Time over which the rate of arrival is taken.
-const RATE_OVER: Duration = Duration::from_millis(50);
-/// Longest wait in one piece.
-const SLICE: Duration = Duration::from_millis(20);
+/// Consecutive failures after which a stream gives up.
+const MAX_FAILURES: u32 = 3;
+/// Pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Longest duration of a transfer with a size.
+const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
+/// How long after the end of its time a transfer without a size may still receive data.
+const MAX_OVERTIME: Duration = Duration::from_secs(5);
+/// A transfer without a size that ends earlier than this before its time was broken off.
+const EARLY_END: Duration = Duration::from_millis(300);
+/// Bytes of a read.
+const READ_BYTES: usize = 256 << 10;
+/// Shortest time over which the rate of arrival is measured; of a transfer that is over before.
+const RATE_INTERVAL: Duration = Duration::from_millis(50);
+const MIN_RATE_INTERVAL: Duration = Duration::from_millis(1);
+/// Longest wait before the stop is checked again.
+const MAX_WAIT: Duration = Duration::from_millis(20);
 
-/// Runs the transfers; ends with what was measured so far when the stop is set.
+/// Runs the transfers; with the result so far when the stop is set.
 ///
 /// # Errors
 ///
-/// The peer cannot be reached, is no server of this kind or version, or refuses. What goes wrong
-/// with one of many transfers is counted in [`Transfer::errors`].
+/// The peer cannot be reached, is no server of this protocol version, or refuses. Failures of single
+/// transfers are counted in [`Transfer::errors`].
 pub fn run(options: &Options, stop: &Stop, progress: &Progress) -> Result<Transfer, Error> {
-    let mut control = match options.url {
+    let control = match options.url {
         None => Some(Control::open(options, stop)?),
         Some(_) => None,
     };
-    let session = control.as_ref().map(|control| control.session);
-    let began = Instant::now();
-    let shared = Shared {
+    let start = Instant::now();
+    let client = Client {
         options,
         stop,
         progress,
-        session,
-        began,
-        until: options.time.map(|time| began + time),
+        session: control.as_ref().map(|control| control.session),
+        start,
+        end: options.duration.map(|duration| start + duration),
     };
-    let mut streams: Vec<Stream> = Vec::new();
-    std::thread::scope(|scope| {
-        let started: Vec<_> = (0..options.streams)
-            .map(|number| {
-                let shared = &shared;
-                std::thread::Builder::new().spawn_scoped(scope, move || shared.stream(number))
-            })
-            .collect();
-        for thread in started {
-            match thread {
-                Ok(thread) => streams.extend(thread.join().ok()),
-                Err(error) => {
-                    let mut none = Stream::default();
-                    let words = format!("cannot start a thread: {error}");
-                    TransferError::add(&mut none.errors, &words, 1);
-                    streams.push(none);
-                }
-            }
-        }
-    });
+    let streams = client.run_streams();
     let mut all = Transfer {
         peer: options.peer.clone(),
         address: Some(options.address),
@@ -88,22 +68,14 @@ pub fn run(options: &Options, stop: &Stop, progress: &Progress) -> Result<Transf
         interrupted: stop.is_set(),
         ..Transfer::default()
     };
-    if session.is_some() {
-        all.buffer_bytes = Some(options.buffer.into());
+    if control.is_some() {
+        all.buffer_bytes = Some(options.buffer_bytes.into());
         let delay = options.source_delay.as_micros() as u64;
         all.source_delay_us = (delay > 0).then_some(delay);
     }
-    let mut arrival = 0.0;
+    let receive_rate = streams.iter().map(|stream| stream.best_receive_rate).sum();
     for stream in streams {
-        all.started += stream.begun;
-        all.completed += stream.done;
-        all.bytes = all.bytes.saturating_add(stream.bytes);
-        for error in stream.errors {
-            TransferError::add(&mut all.errors, &error.message, error.count);
-        }
-        arrival += stream.best_rate;
-        all.senders.extend(stream.sender);
-        all.transfers.extend(stream.transfers);
+        stream.add_to(&mut all);
     }
     all.transfers.sort_by_key(|one| (one.at_us, one.stream));
     all.transfers.truncate(Transfer::MAX_TRANSFERS_KEPT);
@@ -111,95 +83,180 @@ pub fn run(options: &Options, stop: &Stop, progress: &Progress) -> Result<Transf
     all.transfers.iter_mut().for_each(|one| one.at_us -= first);
     all.duration_us =
         all.transfers.iter().map(|one| one.at_us + one.duration_us).max().unwrap_or(0);
-    if let Some(control) = control.take() {
-        match control.report() {
-            Ok(report) => {
-                for words in report.failures {
-                    TransferError::add(&mut all.errors, &format!("server: {words}"), 1);
-                }
-                if options.direction == TransferDirection::Down {
-                    all.senders = report.senders;
-                }
-            }
-            Err(ended) => {
-                let words = format!("the server did not tell its side: {ended}");
-                TransferError::add(&mut all.errors, &words, 1);
-            }
-        }
+    if let Some(control) = control {
+        add_report(&mut all, control);
     }
-    compare(&mut all, options, arrival);
+    compare_with_theory(&mut all, options, receive_rate);
     Ok(all)
 }
 
+/// Adds the server's report.
+fn add_report(all: &mut Transfer, control: Control<'_>) {
+    match control.report() {
+        Ok(report) => {
+            for failure in report.failures {
+                TransferError::add(&mut all.errors, &format!("server: {failure}"), 1);
+            }
+            if all.direction == TransferDirection::Down {
+                all.senders = report.senders;
+            }
+        }
+        Err(error) => {
+            let message = format!("no report from the server: {error}");
+            TransferError::add(&mut all.errors, &message, 1);
+        }
+    }
+}
+
 /// What the threads of the streams share.
-struct Shared<'a> {
+struct Client<'a> {
     options: &'a Options,
     stop: &'a Stop,
     progress: &'a Progress,
-    session: Option<Session>,
-    began: Instant,
-    until: Option<Instant>,
+    session: Option<SessionId>,
+    start: Instant,
+    end: Option<Instant>,
 }
 
-/// What a stream measured.
+/// The result of a stream.
 #[derive(Default)]
-struct Stream {
-    begun: u64,
-    done: u64,
+struct StreamResult {
+    started: u64,
+    completed: u64,
     bytes: u64,
     transfers: Vec<OneTransfer>,
     errors: Vec<TransferError>,
+    /// Statistics as the sender.
     sender: Option<TransferSender>,
-    /// Best rate at which data arrived, bytes a second.
-    best_rate: f64,
+    /// Best rate at which data arrived, bytes a second; 0: none.
+    best_receive_rate: f64,
 }
 
-/// An open connection, and when it was last of use.
-struct Open<'a> {
-    line: Line<'a>,
-    used: Option<Instant>,
+impl StreamResult {
+    fn add_to(self, all: &mut Transfer) {
+        all.started += self.started;
+        all.completed += self.completed;
+        all.bytes = all.bytes.saturating_add(self.bytes);
+        for error in self.errors {
+            TransferError::add(&mut all.errors, &error.message, error.count);
+        }
+        all.senders.extend(self.sender);
+        all.transfers.extend(self.transfers);
+    }
+
+    /// Takes in the statistics of a connection that is over, if it sent anything.
+    fn close(&mut self, connection: &mut Option<OpenConnection<'_>>) {
+        if let Some(connection) = connection.take() {
+            let sender = connection.recorder.finish();
+            if sender.writes > 0 {
+                add_connection(self.sender.get_or_insert_default(), sender);
+            }
+        }
+    }
+}
+
+/// An open connection, and when it was last used.
+struct OpenConnection<'a> {
+    connection: Connection<'a>,
+    last_used: Option<Instant>,
     recorder: Recorder,
 }
 
-impl<'a> Shared<'a> {
-    fn stream(&self, stream: u32) -> Stream {
+/// Measures the rate at which the data of a transfer arrives.
+struct RateMeter {
+    since: Instant,
+    bytes: u64,
+    is_measured: bool,
+}
+
+impl RateMeter {
+    fn new() -> Self {
+        RateMeter { since: Instant::now(), bytes: 0, is_measured: false }
+    }
+
+    /// Starts over, at the first byte.
+    fn restart(&mut self, now: Instant, bytes: u64) {
+        (self.since, self.bytes) = (now, bytes);
+    }
+
+    /// So many bytes have arrived: the rate, if the interval is over.
+    fn rate(&mut self, now: Instant, bytes: u64, interval: Duration) -> Option<f64> {
+        let elapsed = now - self.since;
+        if elapsed < interval {
+            return None;
+        }
+        let rate = bytes.saturating_sub(self.bytes) as f64 / elapsed.as_secs_f64();
+        self.restart(now, bytes);
+        self.is_measured = true;
+        Some(rate)
+    }
+}
+
+impl<'a> Client<'a> {
+    /// Runs all streams.
+    fn run_streams(&self) -> Vec<StreamResult> {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.options.streams)
+                .map(|number| {
+                    std::thread::Builder::new().spawn_scoped(scope, move || self.stream(number))
+                })
+                .collect();
+            let mut streams = Vec::new();
+            for thread in threads {
+                match thread {
+                    Ok(thread) => streams.extend(thread.join().ok()),
+                    Err(error) => {
+                        let mut failed = StreamResult::default();
+                        let message = format!("cannot start a thread: {error}");
+                        TransferError::add(&mut failed.errors, &message, 1);
+                        streams.push(failed);
+                    }
+                }
+            }
+            streams
+        })
+    }
+
+    /// Runs one stream.
+    fn stream(&self, stream: u32) -> StreamResult {
         let options = self.options;
-        let mut result = Stream::default();
-        let mut open: Option<Open<'a>> = None;
+        let mut result = StreamResult::default();
+        let mut connection: Option<OpenConnection<'a>> = None;
         let mut failures = 0;
-        let buffer = match options.direction {
-            TransferDirection::Up => vec![0; options.buffer as usize],
-            TransferDirection::Down => vec![0; READ],
+        let mut buffer = match options.direction {
+            TransferDirection::Up => vec![0; options.buffer_bytes as usize],
+            TransferDirection::Down => vec![0; READ_BYTES],
         };
         for number in 0..options.count.unwrap_or(u32::MAX) {
-            let due = options.interval.map_or(self.began, |each| self.began + each * number);
+            let due =
+                options.interval.map_or(self.start, |interval| self.start + interval * number);
             if !self.sleep_until(due) {
                 break;
             }
-            let began = Instant::now();
+            let start = Instant::now();
             let mut one = OneTransfer {
                 stream,
                 number,
-                at_us: (began - self.began).as_micros() as u64,
+                at_us: (start - self.start).as_micros() as u64,
                 ..OneTransfer::default()
             };
-            result.begun += 1;
-            let ended = self.transfer(&mut open, &mut one, &mut result, began, &buffer);
-            one.duration_us = began.elapsed().as_micros() as u64;
+            result.started += 1;
+            let ended = self.transfer(&mut connection, &mut one, &mut result, start, &mut buffer);
+            one.duration_us = start.elapsed().as_micros() as u64;
             one.completed = ended.is_ok();
             result.bytes = result.bytes.saturating_add(one.bytes);
-            if let Some(open) = &mut open {
-                open.used = Some(Instant::now());
+            if let Some(connection) = &mut connection {
+                connection.last_used = Some(Instant::now());
             }
             match ended {
                 Ok(()) => {
-                    result.done += 1;
-                    self.progress.finish();
+                    result.completed += 1;
+                    self.progress.add_completed();
                     failures = 0;
                 }
-                Err(words) => {
-                    if !self.stop.is_set() && !self.over() {
-                        TransferError::add(&mut result.errors, &words, 1);
+                Err(message) => {
+                    if !self.stop.is_set() && !self.is_over() {
+                        TransferError::add(&mut result.errors, &message, 1);
                     }
                     failures += 1;
                 }
@@ -208,182 +265,226 @@ impl<'a> Shared<'a> {
                 result.transfers.push(one);
             }
             if options.reconnect || failures > 0 {
-                close(&mut open, &mut result);
+                result.close(&mut connection);
             }
-            if failures >= GIVE_UP {
+            if failures >= MAX_FAILURES {
                 break;
             }
-            if failures > 0 && !self.sleep_until(Instant::now() + AGAIN) {
+            if failures > 0 && !self.sleep_until(Instant::now() + RETRY_PAUSE) {
                 break;
             }
             if options.size.is_none() && options.url.is_none() {
                 break;
             }
         }
-        close(&mut open, &mut result);
+        result.close(&mut connection);
         result
     }
 
-    fn over(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() >= until)
+    /// Whether the time is over.
+    fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Whether it is time to go on.
+    /// Time until the end; `None`: there is no end.
+    fn time_left(&self) -> Option<Duration> {
+        self.end.map(|end| end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Sleeps until a time; `false`: the stop was set, or the time is over.
     fn sleep_until(&self, due: Instant) -> bool {
         loop {
-            if self.stop.is_set() || self.over() {
+            if self.stop.is_set() || self.is_over() {
                 return false;
             }
             let left = due.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return true;
             }
-            std::thread::sleep(left.min(SLICE));
+            std::thread::sleep(left.min(MAX_WAIT));
         }
     }
 
-    /// One transfer, on the open connection or a new one.
+    /// One transfer, on the open connection or on a new one.
     fn transfer(
         &self,
-        open: &mut Option<Open<'a>>,
+        open: &mut Option<OpenConnection<'a>>,
         one: &mut OneTransfer,
-        result: &mut Stream,
-        began: Instant,
-        buffer: &[u8],
+        result: &mut StreamResult,
+        start: Instant,
+        buffer: &mut [u8],
     ) -> Result<(), String> {
         let options = self.options;
-        let mut first = Vec::new();
-        match open {
+        let mut first_bytes = Vec::new();
+        let connection = match open {
             Some(open) => {
-                one.idle_us = open.used.map(|used| (began - used).as_micros() as u64);
+                one.idle_us = open.last_used.map(|used| (start - used).as_micros() as u64);
+                open
             }
             None => {
-                let ours = options.congestion.as_deref();
-                let ours = ours.filter(|_| options.direction == TransferDirection::Up);
-                let (line, took) = connect(options.address, ours, options.patience, self.stop)
-                    .map_err(|error| error.to_string())?;
-                one.connect_us = Some(took.as_micros() as u64);
-                let recorder = Recorder::new(one.stream, &line.stream);
+                let connection = self.connect(one)?;
                 if let Some(session) = self.session {
-                    first.extend(Opening::Data { session, stream: one.stream }.bytes());
+                    first_bytes.extend(Opening::Data { session, stream: one.stream }.bytes());
                 }
-                *open = Some(Open { line, used: None, recorder });
-            }
-        }
-        let Some(Open { line, recorder, .. }) = open else { return Ok(()) };
-        let time = self.until.map(|until| until.saturating_duration_since(Instant::now()));
-        let words = |ended: Ended| {
-            if ended == Ended::Closed && self.session.is_some() {
-                "the server closed the connection before the transfer was over".to_string()
-            } else {
-                ended.to_string()
+                open.insert(connection)
             }
         };
         if let Some(url) = &options.url {
-            line.write(&http::request(url, !options.reconnect)).map_err(words)?;
-            let body = http::head(line).map_err(words)?;
-            one.first_byte_us = Some((body.first - began).as_micros() as u64);
-            one.bytes = body.length.map_or(body.have, |length| body.have.min(length));
-            let size = body.length;
-            let ended = self.receive(line, one, size, began, buffer, result).map_err(words);
-            if !body.keep {
-                close(open, result);
+            let keep_open = self.http_transfer(url, connection, one, result, start, buffer)?;
+            if !keep_open {
+                result.close(open);
             }
-            return ended;
+            return Ok(());
         }
-        let time_ms = time.map_or(0, |time| u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
-        let size = options.size.unwrap_or(UNTIL);
-        first.extend(Request { size, number: one.number, time_ms }.bytes());
-        line.write(&first).map_err(words)?;
-        if options.direction == TransferDirection::Down {
-            self.receive(line, one, options.size, began, buffer, result).map_err(words)?;
-            // One without a size ends with its time, and not before.
-            let early = self.until.map(|until| until.saturating_duration_since(Instant::now()));
-            return match early.filter(|early| options.size.is_none() && *early > EARLY) {
-                Some(early) => {
-                    Err(format!("the server ended it {:.1} s too early", early.as_secs_f64()))
-                }
-                None => Ok(()),
-            };
+        let duration_ms =
+            self.time_left().map_or(0, |left| u32::try_from(left.as_millis()).unwrap_or(u32::MAX));
+        let size = options.size.unwrap_or(UNTIL_TIME_IS_OVER);
+        let request = TransferRequest { size, number: one.number, duration_ms };
+        first_bytes.extend(request.bytes());
+        let OpenConnection { connection, recorder, .. } = connection;
+        connection.write(&first_bytes).map_err(|error| self.error_text(error))?;
+        match options.direction {
+            TransferDirection::Down => self.download(connection, one, result, start, buffer),
+            TransferDirection::Up => self.upload(connection, recorder, one, start, buffer),
         }
-        let sending = Sending {
+    }
+
+    fn connect(&self, one: &mut OneTransfer) -> Result<OpenConnection<'a>, String> {
+        let options = self.options;
+        let congestion = options.congestion.as_deref();
+        let congestion = congestion.filter(|_| options.direction == TransferDirection::Up);
+        let (connection, handshake) =
+            connect(options.address, congestion, options.timeout, self.stop)
+                .map_err(|error| error.to_string())?;
+        one.connect_us = Some(handshake.as_micros() as u64);
+        let recorder = Recorder::new(one.stream, &connection.stream);
+        Ok(OpenConnection { connection, last_used: None, recorder })
+    }
+
+    fn error_text(&self, error: ConnectionError) -> String {
+        if error == ConnectionError::Closed && self.session.is_some() {
+            "the server closed the connection before the transfer was complete".to_string()
+        } else {
+            error.to_string()
+        }
+    }
+
+    /// A transfer from an HTTP server; whether the connection stays open.
+    fn http_transfer(
+        &self,
+        url: &http::Url,
+        open: &mut OpenConnection<'a>,
+        one: &mut OneTransfer,
+        result: &mut StreamResult,
+        start: Instant,
+        buffer: &mut [u8],
+    ) -> Result<bool, String> {
+        let connection = &mut open.connection;
+        let text = |error| self.error_text(error);
+        connection.write(&http::request(url, !self.options.reconnect)).map_err(text)?;
+        let body = http::read_head(connection).map_err(text)?;
+        one.first_byte_us = Some((body.response_start - start).as_micros() as u64);
+        one.bytes = body.length.map_or(body.read_bytes, |length| body.read_bytes.min(length));
+        self.receive(connection, one, body.length, start, buffer, result).map_err(text)?;
+        Ok(body.keep_alive)
+    }
+
+    /// A transfer from netwhy transfer serve.
+    fn download(
+        &self,
+        connection: &mut Connection<'_>,
+        one: &mut OneTransfer,
+        result: &mut StreamResult,
+        start: Instant,
+        buffer: &mut [u8],
+    ) -> Result<(), String> {
+        let size = self.options.size;
+        let received = self.receive(connection, one, size, start, buffer, result);
+        received.map_err(|error| self.error_text(error))?;
+        match self.time_left().filter(|left| size.is_none() && *left > EARLY_END) {
+            Some(left) => {
+                Err(format!("the server ended the transfer {} too early", text::duration(left)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A transfer to netwhy transfer serve.
+    fn upload(
+        &self,
+        connection: &mut Connection<'_>,
+        recorder: &mut Recorder,
+        one: &mut OneTransfer,
+        start: Instant,
+        buffer: &[u8],
+    ) -> Result<(), String> {
+        let text = |error| self.error_text(error);
+        let size = self.options.size;
+        let outgoing = Outgoing {
             number: one.number,
-            size: options.size,
-            until: self.until.unwrap_or_else(|| Instant::now() + MOST_TIME),
-            budget: None,
-            source_delay: options.source_delay,
+            size,
+            until: self.end.unwrap_or_else(|| Instant::now() + MAX_DURATION),
+            limit: None,
+            source_delay: self.options.source_delay,
         };
-        let (sent, ended) = send(line, &sending, buffer, recorder);
-        self.progress.add(sent);
+        let (sent, ended) = send(connection, &outgoing, buffer, recorder);
+        self.progress.add_bytes(sent);
         one.bytes = sent;
-        ended.map_err(words)?;
-        if options.size.is_none() {
-            let _ = line.stream.shutdown(std::net::Shutdown::Write);
+        ended.map_err(text)?;
+        if size.is_none() {
+            let _ = connection.stream.shutdown(std::net::Shutdown::Write);
         }
-        tail(line, sent, recorder).map_err(words)?;
-        let confirmed = Confirmed::parse(line.exactly().map_err(words)?);
-        one.first_byte_us = Some(began.elapsed().as_micros() as u64);
-        if confirmed.bytes != sent {
-            return Err(format!("{sent} bytes were sent, {} arrived", confirmed.bytes));
+        wait_for_acknowledgements(connection, sent, recorder).map_err(text)?;
+        let confirmation = Confirmation::parse(connection.read_array().map_err(text)?);
+        one.first_byte_us = Some(start.elapsed().as_micros() as u64);
+        if confirmation.received_bytes != sent {
+            return Err(format!(
+                "{sent} bytes were sent, and {} received",
+                confirmation.received_bytes
+            ));
         }
         Ok(())
     }
 
-    /// Reads so many bytes, or all to the end.
+    /// Receives a transfer: this many bytes, or to the end of the connection.
     fn receive(
         &self,
-        line: &mut Line<'_>,
+        connection: &mut Connection<'_>,
         one: &mut OneTransfer,
         size: Option<u64>,
-        began: Instant,
-        buffer: &[u8],
-        result: &mut Stream,
-    ) -> Result<(), Ended> {
-        let mut into = vec![0; buffer.len().clamp(1, READ)];
-        let before = one.bytes;
-        let mut mark = (Instant::now(), one.bytes);
-        // Bytes that do not end do not make it last.
-        let last = self.until.map(|until| until + REST);
+        start: Instant,
+        buffer: &mut [u8],
+        result: &mut StreamResult,
+    ) -> Result<(), ConnectionError> {
+        let mut meter = RateMeter::new();
+        meter.restart(Instant::now(), one.bytes);
+        // A server that does not end the transfer does not prolong it.
+        let last = self.end.map(|end| end + MAX_OVERTIME);
         while size.is_none_or(|size| one.bytes < size) {
             if last.is_some_and(|last| Instant::now() >= last) {
-                return Err(Ended::Stopped);
+                return Err(ConnectionError::Stopped);
             }
             let left = size.map_or(u64::MAX, |size| size - one.bytes);
-            let want = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
-            let length = line.read(&mut into[..want])?;
-            if length == 0 {
-                return if size.is_none() { Ok(()) } else { Err(Ended::Closed) };
+            let read = connection.read_up_to(left, buffer)? as u64;
+            if read == 0 {
+                return if size.is_none() { Ok(()) } else { Err(ConnectionError::Closed) };
             }
             let now = Instant::now();
             if one.first_byte_us.is_none() {
-                one.first_byte_us = Some((now - began).as_micros() as u64);
-                mark = (now, one.bytes);
+                one.first_byte_us = Some((now - start).as_micros() as u64);
+                meter.restart(now, one.bytes);
             }
-            one.bytes += length as u64;
-            self.progress.add(length as u64);
-            let since = now - mark.0;
-            if since >= RATE_OVER {
-                let rate = (one.bytes - mark.1) as f64 / since.as_secs_f64();
-                result.best_rate = result.best_rate.max(rate);
-                mark = (now, one.bytes);
+            one.bytes += read;
+            self.progress.add_bytes(read);
+            if let Some(rate) = meter.rate(now, one.bytes, RATE_INTERVAL) {
+                result.best_receive_rate = result.best_receive_rate.max(rate);
             }
         }
-        // A transfer that was over before a rate could be taken.
-        let since = mark.0.elapsed();
-        if mark.1 <= before && since >= Duration::from_millis(1) {
-            let rate = (one.bytes - mark.1) as f64 / since.as_secs_f64();
-            result.best_rate = result.best_rate.max(rate);
+        if !meter.is_measured
+            && let Some(rate) = meter.rate(Instant::now(), one.bytes, MIN_RATE_INTERVAL)
+        {
+            result.best_receive_rate = result.best_receive_rate.max(rate);
         }
         Ok(())
-    }
-}
-
-/// Ends a connection; what its sender saw is kept when that is this host.
-fn close(open: &mut Option<Open<'_>>, result: &mut Stream) {
-    if let Some(open) = open.take() {
-        let one = open.recorder.finish();
-        if one.writes > 0 {
-            merge(result.sender.get_or_insert_default(), one);
-        }
     }
 }

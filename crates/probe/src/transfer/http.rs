@@ -1,22 +1,22 @@
-//! The client's side of a plain HTTP server: a request, the head of its answer, the body counted.
+//! The client of a plain HTTP server: a request, the head of its response; the body is only counted.
 //!
-//! HTTP/1.0 with `Connection: keep-alive`: a server then tells the length of the body, or ends the
+//! HTTP/1.0 with `Connection: keep-alive`: the server then sends the length of the body, or closes the
 //! connection after it, and never sends it in chunks.
 
 use std::time::Instant;
 
-use super::line::{Ended, Line};
+use super::connection::{Connection, ConnectionError};
 use crate::Error;
 use crate::target::Target;
 
-/// Longest head of an answer, bytes.
-const MOST_HEAD: usize = 32 << 10;
-/// Most lines of a head.
-const MOST_LINES: usize = 96;
-/// The port when none is given.
-const PORT: u16 = 80;
+/// Longest head of a response.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+/// Most header fields.
+const MAX_HEADERS: usize = 96;
+/// The port of a URL without one.
+const DEFAULT_PORT: u16 = 80;
 
-/// What is asked for.
+/// A plain HTTP URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     /// Host and port.
@@ -26,22 +26,15 @@ pub struct Url {
 }
 
 impl Url {
-    /// The port, 80 unless another was given.
+    /// The port, 80 unless given.
     pub fn port(&self) -> u16 {
-        self.target.port.unwrap_or(PORT)
-    }
-
-    /// Host and port as a request and an address have them.
-    fn authority(&self) -> String {
-        let target = &self.target;
-        let bare = target.port.is_none() && target.host.contains(':');
-        if bare { format!("[{}]", target.host) } else { target.to_string() }
+        self.target.port.unwrap_or(DEFAULT_PORT)
     }
 }
 
 impl std::fmt::Display for Url {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.path)
+        write!(f, "http://{}{}", self.target.authority(), self.path)
     }
 }
 
@@ -50,93 +43,103 @@ impl std::str::FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let rest = text.strip_prefix("http://").ok_or_else(|| {
-            Error::Usage(format!("{text}: give a plain http:// address; see netwhy http for https"))
+            Error::Usage(format!("{text}: only http:// is supported; for https see netwhy http"))
         })?;
         let (host, path) = match rest.find('/') {
             Some(slash) => rest.split_at(slash),
             None => (rest, "/"),
         };
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let words = format!("{text}: no spaces and only ASCII: write others as %20");
-            return Err(Error::Usage(words));
+            return Err(Error::Usage(format!(
+                "{text}: the path must be ASCII without spaces: encode other characters as %20"
+            )));
         }
         let target: Target = host.parse()?;
         Ok(Url { target, path: path.to_string() })
     }
 }
 
-/// How a body ends.
+/// The body of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Body {
-    /// Its bytes; `None`: to the end of the connection.
+    /// Its bytes; `None`: it ends with the connection.
     pub(super) length: Option<u64>,
-    /// Whether the connection may be used again.
-    pub(super) keep: bool,
-    /// Bytes of it that came with the head.
-    pub(super) have: u64,
-    /// When the first byte of the answer came.
-    pub(super) first: Instant,
+    /// Whether the connection stays open after it.
+    pub(super) keep_alive: bool,
+    /// Bytes of it that were read with the head.
+    pub(super) read_bytes: u64,
+    /// When the first byte of the response was read.
+    pub(super) response_start: Instant,
 }
 
-/// The bytes of a request.
-pub(super) fn request(url: &Url, keep: bool) -> Vec<u8> {
-    let connection = if keep { "keep-alive" } else { "close" };
+/// A request.
+pub(super) fn request(url: &Url, keep_alive: bool) -> Vec<u8> {
+    let connection = if keep_alive { "keep-alive" } else { "close" };
     format!(
         "GET {} HTTP/1.0\r\nHost: {}\r\nUser-Agent: netwhy/{}\r\nAccept: */*\r\n\
          Connection: {connection}\r\n\r\n",
         url.path,
-        url.authority(),
+        url.target.authority(),
         env!("CARGO_PKG_VERSION"),
     )
     .into_bytes()
 }
 
-/// Reads the head of an answer.
-pub(super) fn head(line: &mut Line<'_>) -> Result<Body, Ended> {
-    let mut bytes = vec![0; MOST_HEAD];
-    let mut have = 0;
-    let mut first = None;
-    let until = Instant::now() + line.patience;
+/// Reads the head of a response.
+pub(super) fn read_head(connection: &mut Connection<'_>) -> Result<Body, ConnectionError> {
+    let mut buffer = vec![0; MAX_HEAD_BYTES];
+    let mut length = 0;
+    let mut response_start = None;
+    let until = Instant::now() + connection.timeout;
     loop {
-        let length = line.read(&mut bytes[have..])?;
-        let first = *first.get_or_insert_with(Instant::now);
-        have += length;
-        if let Some(body) = parse(&bytes[..have], first)? {
+        let read = connection.read(buffer.get_mut(length..).unwrap_or_default())?;
+        let response_start = *response_start.get_or_insert_with(Instant::now);
+        length += read;
+        if let Some(body) = parse(buffer.get(..length).unwrap_or(&buffer), response_start)? {
             return Ok(body);
         }
-        if length == 0 {
-            return Err(Ended::Closed);
+        if read == 0 {
+            return Err(ConnectionError::Closed);
         }
-        if have == bytes.len() {
-            return Err(Ended::Failed("the head of the answer is too long".to_string()));
+        if length >= buffer.len() {
+            let why = "the head of the response is longer than 32 KiB".to_string();
+            return Err(ConnectionError::Failed(why));
         }
         if Instant::now() >= until {
-            return Err(Ended::Silent(line.patience));
+            return Err(ConnectionError::TimedOut(connection.timeout));
         }
     }
 }
 
-/// Reads a head, if it is there as a whole.
-fn parse(bytes: &[u8], first: Instant) -> Result<Option<Body>, Ended> {
-    let mut lines = [httparse::EMPTY_HEADER; MOST_LINES];
-    let mut answer = httparse::Response::new(&mut lines);
-    let end = match answer.parse(bytes) {
-        Ok(httparse::Status::Complete(end)) => end,
+/// Parses a head; `None`: it is incomplete.
+fn parse(bytes: &[u8], response_start: Instant) -> Result<Option<Body>, ConnectionError> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut headers);
+    let head_bytes = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(error) => return Err(Ended::Failed(format!("the answer is no HTTP: {error}"))),
+        Err(error) => {
+            return Err(ConnectionError::Failed(format!("the response is not HTTP: {error}")));
+        }
     };
-    let code = answer.code.unwrap_or(0);
-    if !(200..300).contains(&code) {
-        return Err(Ended::Failed(format!("the server answered {code}")));
+    let status = response.code.unwrap_or(0);
+    if !(200..300).contains(&status) {
+        let why = format!("the server responded with status {status}");
+        return Err(ConnectionError::Failed(why));
     }
     let value = |name: &str| {
-        let line = answer.headers.iter().find(|line| line.name.eq_ignore_ascii_case(name))?;
-        std::str::from_utf8(line.value).ok()
+        let field = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(field.value).ok()
     };
     let length = value("content-length").and_then(|text| text.trim().parse().ok());
-    let keep = value("connection").is_some_and(|text| text.eq_ignore_ascii_case("keep-alive"));
-    let have = (bytes.len() - end.min(bytes.len())) as u64;
-    Ok(Some(Body { length, keep: keep && length.is_some(), have, first }))
+    let keep_alive =
+        value("connection").is_some_and(|text| text.eq_ignore_ascii_case("keep-alive"));
+    Ok(Some(Body {
+        length,
+        keep_alive: keep_alive && length.is_some(),
+        read_bytes: bytes.len().saturating_sub(head_bytes) as u64,
+        response_start,
+    }))
 }
 
 #[cfg(test)]
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_have_a_host_and_a_path() {
+    fn urls_have_a_host_and_a_path() {
         let url: Url = "http://198.18.0.1:8080/a/b?c".parse().unwrap();
         assert_eq!((url.port(), &url.path[..]), (8080, "/a/b?c"));
         let url: Url = "http://[fd00::1]".parse().unwrap();
@@ -157,23 +160,25 @@ mod tests {
     }
 
     #[test]
-    fn heads_tell_how_the_body_ends() {
+    fn heads_have_the_length_of_the_body_or_the_body_ends_with_the_connection() {
         let now = Instant::now();
         let read = |text: &str| parse(text.as_bytes(), now);
-        let kept = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: keep-alive\r\n\r\nabc";
-        let body = read(kept).unwrap().unwrap();
-        assert_eq!((body.length, body.keep, body.have), (Some(7), true, 3));
+        let sized = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: keep-alive\r\n\r\nabc";
+        let body = read(sized).unwrap().unwrap();
+        assert_eq!((body.length, body.keep_alive, body.read_bytes), (Some(7), true, 3));
         let open = read("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n").unwrap().unwrap();
-        assert_eq!((open.length, open.keep), (None, false));
-        assert_eq!(read(&kept[..20]).unwrap(), None);
+        assert_eq!((open.length, open.keep_alive), (None, false));
+        assert_eq!(read(&sized[..20]).unwrap(), None);
         let missing = read("HTTP/1.1 404 Not Found\r\n\r\n").unwrap_err().to_string();
-        assert_eq!(missing, "the server answered 404");
-        assert!(read("SSH-2.0-OpenSSH_9.2\r\n").unwrap_err().to_string().contains("no HTTP"));
+        assert_eq!(missing, "the server responded with status 404");
+        assert!(read("SSH-2.0-OpenSSH_9.2\r\n").unwrap_err().to_string().contains("not HTTP"));
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        fn any_bytes_are_parsed_or_rejected(
+            bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        ) {
             let _ = parse(&bytes, Instant::now());
         }
     }

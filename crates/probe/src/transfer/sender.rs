@@ -1,5 +1,5 @@
-//! Sends one transfer, write by write as an application with a buffer of that size does, and asks
-//! the kernel every few milliseconds how it goes.
+//! Sends one transfer, write by write as an application with such a buffer does, and samples the TCP
+//! state every few milliseconds.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,180 +7,186 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::held::Doing;
-use super::line::{Ended, Line, later};
-use super::record::Recorder;
+use super::category::AppState;
+use super::connection::{Connection, ConnectionError, is_not_ready};
+use super::recorder::Recorder;
 
-/// Time between two questions to the kernel.
-const EVERY: Duration = Duration::from_millis(2);
-/// How long the acknowledgements of the last bytes are awaited, beyond the time to the next request.
-const TAIL: Duration = Duration::from_secs(10);
+/// Time between two samples.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
+/// How long the last acknowledgements are waited for.
+const MAX_TAIL: Duration = Duration::from_secs(10);
 
-/// What is said when a budget is spent.
-pub(super) const NO_MORE_BYTES: &str = "the limit of bytes is reached";
+/// The error of a connection that has reached a [`ByteLimit`].
+pub(super) const BYTE_LIMIT_REACHED: &str = "the limit of bytes is reached";
 
-/// Bytes that several connections may move together.
+/// Bytes that several connections may transfer together.
 #[derive(Debug)]
-pub(super) struct Budget {
-    spent: AtomicU64,
-    most: u64,
+pub(super) struct ByteLimit {
+    used: AtomicU64,
+    max: u64,
 }
 
-impl Budget {
-    /// So many, and none of them spent.
-    pub(super) fn new(most: u64) -> Self {
-        Budget { spent: AtomicU64::new(0), most }
+impl ByteLimit {
+    pub(super) fn new(max: u64) -> Self {
+        ByteLimit { used: AtomicU64::new(0), max }
     }
 
-    pub(super) fn spend(&self, bytes: u64) {
-        self.spent.fetch_add(bytes, Ordering::Relaxed);
+    /// Counts transferred bytes.
+    pub(super) fn add(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn spent(&self) -> u64 {
-        self.spent.load(Ordering::Relaxed)
+    /// Bytes transferred so far.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether none are left; the last piece may go beyond.
-    pub(super) fn is_spent(&self) -> bool {
-        self.spent() >= self.most
+    /// Whether no more may be transferred; the last piece may exceed the limit.
+    pub(super) fn is_reached(&self) -> bool {
+        self.used() >= self.max
     }
 }
 
-/// One transfer.
+/// One transfer to send.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sending<'a> {
+pub(super) struct Outgoing<'a> {
     /// Number in its stream, from 0.
     pub(super) number: u32,
     /// Bytes; `None`: until the time is over.
     pub(super) size: Option<u64>,
-    /// When it ends, finished or not.
+    /// When it ends at the latest.
     pub(super) until: Instant,
-    /// What it may spend; `None`: as much as it wants.
-    pub(super) budget: Option<&'a Budget>,
-    /// Time to get each buffer.
+    /// `None`: unlimited.
+    pub(super) limit: Option<&'a ByteLimit>,
+    /// Time to wait for each buffer.
     pub(super) source_delay: Duration,
 }
 
-/// Sends it: how many bytes the kernel took, and why it went no further, if it did not.
+/// Sends a transfer: how many bytes the kernel took, and why it ended early, if it did.
 ///
-/// `buffer` is what one write call sends. A transfer without a size ends in time with `Ok`.
+/// `buffer` is the data of one write call. A transfer without a size ends at its time with `Ok`.
 pub(super) fn send(
-    line: &mut Line<'_>,
-    sending: &Sending<'_>,
+    connection: &mut Connection<'_>,
+    transfer: &Outgoing<'_>,
     buffer: &[u8],
     recorder: &mut Recorder,
-) -> (u64, Result<(), Ended>) {
-    recorder.begin(sending.number);
+) -> (u64, Result<(), ConnectionError>) {
+    recorder.begin_transfer(transfer.number);
     let mut sent = 0;
-    let result = write_all(line, sending, buffer, recorder, &mut sent);
-    recorder.sample(&line.stream, Doing::Done, sent);
+    let result = send_buffers(connection, transfer, buffer, recorder, &mut sent);
+    recorder.sample(&connection.stream, AppState::Done, sent);
     (sent, result)
 }
 
-fn write_all(
-    line: &mut Line<'_>,
-    sending: &Sending<'_>,
+fn send_buffers(
+    connection: &mut Connection<'_>,
+    transfer: &Outgoing<'_>,
     buffer: &[u8],
     recorder: &mut Recorder,
     sent: &mut u64,
-) -> Result<(), Ended> {
-    let mut progress = Instant::now();
-    let mut next = Instant::now();
-    // What is left of the buffer that is being written.
-    let mut piece: &[u8] = &[];
+) -> Result<(), ConnectionError> {
+    let mut last_progress = Instant::now();
+    let mut next_sample = Instant::now();
+    // The unwritten part of the current buffer.
+    let mut unwritten: &[u8] = &[];
     loop {
-        let left = sending.size.map_or(u64::MAX, |size| size - (*sent).min(size));
+        let left = transfer.size.map_or(u64::MAX, |size| size.saturating_sub(*sent));
         if left == 0 {
             return Ok(());
         }
         let now = Instant::now();
-        if now >= sending.until {
-            return if sending.size.is_none() { Ok(()) } else { Err(Ended::Stopped) };
+        if now >= transfer.until {
+            return if transfer.size.is_none() { Ok(()) } else { Err(ConnectionError::Stopped) };
         }
-        if sending.budget.is_some_and(Budget::is_spent) {
-            return Err(Ended::Failed(NO_MORE_BYTES.to_string()));
+        if transfer.limit.is_some_and(ByteLimit::is_reached) {
+            return Err(ConnectionError::Failed(BYTE_LIMIT_REACHED.to_string()));
         }
-        if line.stop.is_set() {
-            return Err(Ended::Stopped);
+        if connection.stop.is_set() {
+            return Err(ConnectionError::Stopped);
         }
-        if piece.is_empty() {
-            if !sending.source_delay.is_zero() {
-                get(line, sending, recorder, *sent, &mut next)?;
+        if unwritten.is_empty() {
+            if !transfer.source_delay.is_zero() {
+                wait_for_data(connection, transfer, recorder, *sent, &mut next_sample)?;
             }
-            let length = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            piece = &buffer[..length];
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            unwritten = buffer.get(..left).unwrap_or(buffer);
         }
-        let began = Instant::now();
-        let wrote = line.stream.write(piece);
-        recorder.wrote(began.elapsed(), *wrote.as_ref().unwrap_or(&0) as u64);
-        let doing = match wrote {
-            Ok(0) => return Err(Ended::Closed),
-            Ok(length) => {
-                piece = &piece[length..];
-                *sent += length as u64;
-                if let Some(budget) = sending.budget {
-                    budget.spend(length as u64);
+        let write_start = Instant::now();
+        let result = connection.stream.write(unwritten);
+        let written = *result.as_ref().unwrap_or(&0);
+        recorder.record_write(write_start.elapsed(), written as u64);
+        let app = match result {
+            Ok(0) => return Err(ConnectionError::Closed),
+            Ok(_) => {
+                unwritten = unwritten.get(written..).unwrap_or_default();
+                *sent += written as u64;
+                if let Some(limit) = transfer.limit {
+                    limit.add(written as u64);
                 }
-                progress = began;
-                Doing::Writing
+                last_progress = write_start;
+                AppState::Writing
             }
-            Err(error) if later(&error) => Doing::Blocked,
-            Err(error) => return Err(Ended::from(&error)),
+            Err(error) if is_not_ready(&error) => AppState::Blocked,
+            Err(error) => return Err(error.into()),
         };
         let now = Instant::now();
-        if now >= next {
-            recorder.sample(&line.stream, doing, *sent);
-            next = now + EVERY;
+        if now >= next_sample {
+            recorder.sample(&connection.stream, app, *sent);
+            next_sample = now + SAMPLE_INTERVAL;
         }
-        if doing == Doing::Blocked {
-            line.ready(PollFlags::OUT, next.min(sending.until))?;
-            if progress.elapsed() >= line.patience {
-                return Err(Ended::Silent(line.patience));
+        if app == AppState::Blocked {
+            connection.wait(PollFlags::OUT, next_sample.min(transfer.until))?;
+            if last_progress.elapsed() >= connection.timeout {
+                return Err(ConnectionError::TimedOut(connection.timeout));
             }
         }
     }
 }
 
-/// Gets the next buffer, which takes its time, as from a slow store.
-fn get(
-    line: &Line<'_>,
-    sending: &Sending<'_>,
+/// Waits for the next buffer, as an application that reads from a slow disk.
+fn wait_for_data(
+    connection: &Connection<'_>,
+    transfer: &Outgoing<'_>,
     recorder: &mut Recorder,
     sent: u64,
-    next: &mut Instant,
-) -> Result<(), Ended> {
+    next_sample: &mut Instant,
+) -> Result<(), ConnectionError> {
     let mut since = Instant::now();
-    let until = (since + sending.source_delay).min(sending.until);
+    let until = (since + transfer.source_delay).min(transfer.until);
     loop {
-        if line.stop.is_set() {
-            return Err(Ended::Stopped);
+        if connection.stop.is_set() {
+            return Err(ConnectionError::Stopped);
         }
         let now = Instant::now();
-        recorder.got(now - since);
+        recorder.record_wait(now - since);
         since = now;
-        if now >= *next {
-            recorder.sample(&line.stream, Doing::Getting, sent);
-            *next = now + EVERY;
+        if now >= *next_sample {
+            recorder.sample(&connection.stream, AppState::WaitingForData, sent);
+            *next_sample = now + SAMPLE_INTERVAL;
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(());
         }
-        std::thread::sleep(left.min(EVERY));
+        std::thread::sleep(left.min(SAMPLE_INTERVAL));
     }
 }
 
-/// Asks the kernel on until all is acknowledged, or the peer has something to say.
-pub(super) fn tail(line: &Line<'_>, sent: u64, recorder: &mut Recorder) -> Result<(), Ended> {
-    let until = Instant::now() + TAIL.min(line.patience);
+/// Samples until all data is acknowledged, or the peer sends something.
+pub(super) fn wait_for_acknowledgements(
+    connection: &Connection<'_>,
+    sent: u64,
+    recorder: &mut Recorder,
+) -> Result<(), ConnectionError> {
+    let until = Instant::now() + MAX_TAIL.min(connection.timeout);
     while Instant::now() < until {
-        if recorder.sample(&line.stream, Doing::Done, sent) {
+        if recorder.sample(&connection.stream, AppState::Done, sent) {
             break;
         }
-        if line.ready(PollFlags::IN, Instant::now() + EVERY)? {
+        if connection.wait(PollFlags::IN, Instant::now() + SAMPLE_INTERVAL)? {
             break;
         }
     }
-    recorder.end();
+    recorder.end_transfer();
     Ok(())
 }

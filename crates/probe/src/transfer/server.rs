@@ -1,467 +1,320 @@
-//! The server: does what a client's plan says, within its limits, and nothing else.
+//! The server: serves what a client's plan says, within its limits, and nothing else.
 //!
-//! A thread for each connection, and a bounded number of them. A client that says nothing, or
-//! something else, is dropped. Memory does not grow with what a client asks for: there is one buffer
-//! of the server's own, and what is kept of a session is bounded.
+//! One thread for each of a bounded number of connections. A client that sends no valid request is
+//! disconnected. Memory does not grow with what a client requests: all data is sent from one buffer, and
+//! what is kept of a session is bounded.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use model::{TransferDirection, TransferSender};
+use model::TransferDirection;
 use rustix::event::PollFlags;
 use socket2::{Domain, Protocol, Socket, Type};
-
-use super::line::{Ended, Line, set_congestion, wait};
-use super::protocol::{
-    Answer, Challenge, Confirmed, MOST_BUFFER, MOST_REPORT, MOST_STREAMS, Opening, Plan, REPORT,
-    Request, Session as Number, UNTIL,
-};
-use super::record::{Recorder, merge};
-use super::sender::{Budget, NO_MORE_BYTES, Sending, send, tail};
-use super::{Report, sysctl};
-use crate::target::plain;
 use sys::Stop;
+use text::figures::bytes_as_given;
 
-use crate::Error;
+use super::connection::{Connection, ConnectionError, set_congestion, wait};
+use super::options::{MAX_BUFFER_BYTES, MAX_STREAMS};
+use super::protocol::{
+    Challenge, Opening, Plan, PlanReply, REPORT_REQUEST, SessionId, UNTIL_TIME_IS_OVER,
+};
+use super::session::{Session, lock};
+use super::sysctl;
+use crate::{Error, os_error_text, random};
 
-/// A client has so long to say what it wants.
-const HELLO: Duration = Duration::from_secs(5);
-/// A connection on which nothing moves for so long is dropped.
-const SILENCE: Duration = Duration::from_secs(15);
-/// Connections that have not said what they want.
-const STRANGERS: usize = 32;
-/// Connections of a session that are about to end, beside its streams.
-const ENDING: u32 = 4;
-/// Failures of a session that are told.
-const FAILURES: usize = 8;
-/// Bytes that are read at once.
-const READ: usize = 256 << 10;
+/// How long a client has time for its opening and its plan.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most connections that have not identified themselves yet.
+const MAX_UNIDENTIFIED: usize = 32;
+/// Connections of a session in addition to its streams: control, and one that closes.
+const EXTRA_CONNECTIONS: usize = 2;
+/// Length of the listener's accept queue.
+const BACKLOG: i32 = 128;
+/// Longest wait for a connection before the sessions' time is checked.
+const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+/// Longest wait for the report request before the session's end is checked.
+const REPORT_WAIT: Duration = Duration::from_millis(200);
 
 /// What a server allows.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Shared secret; `None`: anybody may.
+    /// Shared secret; `None`: everybody may use it.
     pub token: Option<String>,
     /// Longest session.
-    pub time: Duration,
+    pub session_time: Duration,
     /// Most bytes of a session.
-    pub bytes: u64,
-    /// Sessions at the same time.
+    pub session_bytes: u64,
+    /// Most concurrent sessions.
     pub clients: usize,
 }
 
-/// What happened at a server, for people.
+/// Something that happened at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A session began: who asked, and what for.
+    /// A session of this client began; what it requested.
     Began(SocketAddr, String),
-    /// A session ended: who asked, and the bytes that were sent and received.
+    /// A session of this client ended; the bytes sent and received.
     Ended(SocketAddr, u64),
-    /// Somebody was refused: who, and why.
+    /// This client was refused, and why.
     Refused(SocketAddr, String),
 }
 
-/// A server that listens.
+/// A listening server.
 pub struct Server {
     listener: TcpListener,
     limits: Limits,
-    /// What is sent, and what no client sees anything of: zeros.
+    /// What is sent: zeros.
     buffer: Vec<u8>,
-    sessions: Mutex<BTreeMap<Number, Arc<Session>>>,
-    strangers: AtomicUsize,
+    sessions: Mutex<BTreeMap<SessionId, Arc<Session>>>,
+    unidentified: AtomicUsize,
     connections: AtomicUsize,
 }
 
-/// One client's session.
-struct Session {
-    plan: Plan,
-    peer: SocketAddr,
-    until: Instant,
-    budget: Budget,
-    open: AtomicU32,
-    senders: Mutex<BTreeMap<u32, TransferSender>>,
-    /// Why connections ended early; bounded.
-    failures: Mutex<Vec<String>>,
-    stop: Stop,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Server {
-    /// Listens on an address and port (0: any free one).
+    /// Listens on an address and port (0: a free one).
     ///
     /// # Errors
     ///
-    /// The address is not one of this host, the port is taken or not allowed.
+    /// Not an address of this host; the port is in use, or not permitted.
     pub fn listen(address: SocketAddr, limits: Limits) -> Result<Self, Error> {
-        let open = || -> std::io::Result<Socket> {
+        let listen = || -> std::io::Result<Socket> {
             let kind = Type::STREAM.nonblocking();
             let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
             socket.set_reuse_address(true)?;
             socket.bind(&address.into())?;
-            socket.listen(128)?;
+            socket.listen(BACKLOG)?;
             Ok(socket)
         };
-        let listener = open().map_err(|error| {
-            let more = match error.kind() {
-                std::io::ErrorKind::AddrInUse => "; another server has the port",
+        let listener = listen().map_err(|error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::AddrInUse => "; another program listens there",
                 std::io::ErrorKind::AddrNotAvailable => "; it is not an address of this host",
                 _ => "",
             };
-            Error::Failed(format!("cannot listen on {address}: {}{more}", plain(&error)))
+            let why = os_error_text(&error);
+            Error::Failed(format!("cannot listen on {address}: {why}{hint}"))
         })?;
         Ok(Server {
             listener: listener.into(),
             limits,
-            buffer: vec![0; MOST_BUFFER as usize],
+            buffer: vec![0; MAX_BUFFER_BYTES as usize],
             sessions: Mutex::default(),
-            strangers: AtomicUsize::new(0),
+            unidentified: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
         })
     }
 
-    /// Where it listens.
+    /// Its address and port.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }
 
-    /// Serves until the stop is set, or the time is over. What happens is told as it does.
-    pub fn run(&self, stop: &Stop, time: Option<Duration>, tell: &mut dyn FnMut(Event)) {
+    /// Serves until the stop is set or the time is over; reports what happens.
+    pub fn run(&self, stop: &Stop, time: Option<Duration>, report: &mut dyn FnMut(Event)) {
         let until = time.and_then(|time| Instant::now().checked_add(time));
-        let (events, happened) = mpsc::channel();
+        let (events, received) = mpsc::channel();
         std::thread::scope(|scope| {
             while !stop.is_set() && until.is_none_or(|until| Instant::now() < until) {
-                let next = Instant::now() + Duration::from_millis(100);
+                let next = Instant::now() + ACCEPT_WAIT;
                 let _ = wait(&self.listener, PollFlags::IN, stop, next);
-                happened.try_iter().for_each(&mut *tell);
-                self.expire();
+                received.try_iter().for_each(&mut *report);
+                self.end_expired_sessions();
                 let Ok((stream, peer)) = self.listener.accept() else { continue };
-                let most = self.limits.clients.saturating_mul(MOST_STREAMS as usize + 2);
-                if self.strangers.load(Ordering::Relaxed) >= STRANGERS
-                    || self.connections.load(Ordering::Relaxed) >= most + STRANGERS
-                {
-                    tell(Event::Refused(peer, "too many connections".to_string()));
+                if self.is_full() {
+                    report(Event::Refused(peer, "too many connections".to_string()));
                     continue;
                 }
-                self.strangers.fetch_add(1, Ordering::Relaxed);
+                self.unidentified.fetch_add(1, Ordering::Relaxed);
                 self.connections.fetch_add(1, Ordering::Relaxed);
                 let events = events.clone();
-                let started = std::thread::Builder::new().spawn_scoped(scope, move || {
+                let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
                     self.serve(stream, peer, stop, &events);
                     self.connections.fetch_sub(1, Ordering::Relaxed);
                 });
-                if started.is_err() {
-                    self.strangers.fetch_sub(1, Ordering::Relaxed);
+                if thread.is_err() {
+                    self.unidentified.fetch_sub(1, Ordering::Relaxed);
                     self.connections.fetch_sub(1, Ordering::Relaxed);
                 }
             }
-            for session in locked(&self.sessions).values() {
+            for session in lock(&self.sessions).values() {
                 session.stop.set();
             }
             stop.set();
         });
-        happened.try_iter().for_each(tell);
+        received.try_iter().for_each(report);
     }
 
-    /// Ends the sessions whose time is over.
-    fn expire(&self) {
-        for session in locked(&self.sessions).values() {
+    /// Whether no more connections are accepted.
+    fn is_full(&self) -> bool {
+        let per_client = MAX_STREAMS as usize + EXTRA_CONNECTIONS;
+        let max = self.limits.clients.saturating_mul(per_client).saturating_add(MAX_UNIDENTIFIED);
+        self.unidentified.load(Ordering::Relaxed) >= MAX_UNIDENTIFIED
+            || self.connections.load(Ordering::Relaxed) >= max
+    }
+
+    fn end_expired_sessions(&self) {
+        for session in lock(&self.sessions).values() {
             if Instant::now() >= session.until {
                 session.stop.set();
             }
         }
     }
 
-    /// One connection, from its first byte.
-    fn serve(&self, stream: TcpStream, peer: SocketAddr, stop: &Stop, tell: &mpsc::Sender<Event>) {
-        let opened = stream.set_nonblocking(true).map_err(|error| Ended::from(&error));
+    /// Serves a connection from its first byte.
+    fn serve(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        stop: &Stop,
+        events: &mpsc::Sender<Event>,
+    ) {
+        let nonblocking = stream.set_nonblocking(true).map_err(ConnectionError::from);
         let _ = stream.set_nodelay(true);
-        let mut line = Line { stream, stop, patience: HELLO };
-        let opening = opened.and_then(|()| line.exactly());
-        let told = |words: String| {
-            let _ = tell.send(Event::Refused(peer, words));
+        let mut connection = Connection { stream, stop, timeout: REQUEST_TIMEOUT };
+        let opening = nonblocking.and_then(|()| connection.read_array());
+        let identified = || self.unidentified.fetch_sub(1, Ordering::Relaxed);
+        let refuse = |reason: String| {
+            let _ = events.send(Event::Refused(peer, reason));
         };
         let opening = match opening {
             Ok(bytes) => Opening::parse(&bytes),
-            Err(ended) => {
-                self.strangers.fetch_sub(1, Ordering::Relaxed);
-                return told(format!("it did not say what it wants: {ended}"));
+            Err(error) => {
+                identified();
+                return refuse(format!("no request: {error}"));
             }
         };
         match opening {
-            Ok(Opening::Control) => self.control(&mut line, peer, tell),
+            Ok(Opening::Control) => self.serve_control(&mut connection, peer, events),
             Ok(Opening::Data { session, stream }) => {
-                self.strangers.fetch_sub(1, Ordering::Relaxed);
-                let known = locked(&self.sessions).get(&session).map(Arc::clone);
-                // The number went over the line in the clear: it is of use to its own client only.
-                let ours = |session: &Arc<Session>| {
+                identified();
+                let known = lock(&self.sessions).get(&session).map(Arc::clone);
+                // The identifier was sent in the clear: it is valid for its own client only.
+                let own = |session: &Arc<Session>| {
                     stream < session.plan.streams && session.peer.ip() == peer.ip()
                 };
-                match known.filter(ours) {
-                    Some(session) => self.data(line.stream, &session, stream),
-                    None => told("there is no such session".to_string()),
+                match known.filter(own) {
+                    Some(session) => session.serve(connection.stream, stream, &self.buffer),
+                    None => refuse("there is no such session".to_string()),
                 }
             }
-            Err(bad) => {
-                self.strangers.fetch_sub(1, Ordering::Relaxed);
-                // Another version learns this one's.
-                let ours = Challenge { nonce: [0; 24], token: false };
-                let _ = line.write(&ours.bytes());
-                told(bad.words());
+            Err(error) => {
+                identified();
+                // Tells a client of another version ours.
+                let challenge = Challenge { nonce: [0; 24], token: false };
+                let _ = connection.write(&challenge.bytes());
+                refuse(error.to_string());
             }
         }
     }
 
-    /// A control connection: a session, from its plan to its report.
-    fn control(&self, line: &mut Line<'_>, peer: SocketAddr, tell: &mpsc::Sender<Event>) {
-        let agreed = self.agree(line, peer);
-        self.strangers.fetch_sub(1, Ordering::Relaxed);
-        let (number, session) = match agreed {
-            Ok(agreed) => agreed,
-            Err(words) => {
-                let _ = line.write(&Answer::Refused(words.clone()).bytes());
-                let _ = tell.send(Event::Refused(peer, words));
+    /// Serves a control connection: a session, from its plan to its report.
+    fn serve_control(
+        &self,
+        connection: &mut Connection<'_>,
+        peer: SocketAddr,
+        events: &mpsc::Sender<Event>,
+    ) {
+        let accepted = self.accept_plan(connection, peer);
+        self.unidentified.fetch_sub(1, Ordering::Relaxed);
+        let (id, session) = match accepted {
+            Ok(accepted) => accepted,
+            Err(reason) => {
+                let _ = connection.write(&PlanReply::Refused(reason.clone()).bytes());
+                let _ = events.send(Event::Refused(peer, reason));
                 return;
             }
         };
-        let _ = tell.send(Event::Began(peer, words(&session.plan)));
-        let asked = line.write(&Answer::Accepted(number).bytes()).is_ok()
-            && until_asked(line, &session)
-            && line.exactly().is_ok_and(|bytes: [u8; 8]| bytes == REPORT);
-        if asked {
-            // Its connections see the end of the client's, and are added up.
-            let patience = Instant::now() + HELLO;
-            while session.open.load(Ordering::Acquire) > 0 && Instant::now() < patience {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+        let _ = events.send(Event::Began(peer, session.description()));
+        let requested = connection.write(&PlanReply::Accepted(id).bytes()).is_ok()
+            && wait_for_report_request(connection, &session)
+            && connection.read_array().is_ok_and(|bytes: [u8; 8]| bytes == REPORT_REQUEST);
+        if requested {
+            session.wait_for_connections();
             session.stop.set();
-            let _ = line.write(&report(&session));
+            let _ = connection.write(&session.report());
         }
         session.stop.set();
-        locked(&self.sessions).remove(&number);
-        self.listener_congestion();
-        let _ = tell.send(Event::Ended(peer, session.budget.spent()));
+        lock(&self.sessions).remove(&id);
+        self.reset_congestion();
+        let _ = events.send(Event::Ended(peer, session.limit.used()));
     }
 
-    /// Hears what a client wants; in words why it does not get it.
-    fn agree(
+    /// Reads a client's plan and begins its session; or the reason why it is refused.
+    fn accept_plan(
         &self,
-        line: &mut Line<'_>,
+        connection: &mut Connection<'_>,
         peer: SocketAddr,
-    ) -> Result<(Number, Arc<Session>), String> {
-        let challenge = Challenge { nonce: random()?, token: self.limits.token.is_some() };
-        line.write(&challenge.bytes()).map_err(|ended| ended.to_string())?;
-        let bytes = line.exactly().map_err(|ended| format!("it did not say its plan: {ended}"))?;
+    ) -> Result<(SessionId, Arc<Session>), String> {
+        let challenge = Challenge { nonce: random::bytes()?, token: self.limits.token.is_some() };
+        connection.write(&challenge.bytes()).map_err(|error| error.to_string())?;
+        let bytes = connection.read_array().map_err(|error| format!("no plan: {error}"))?;
         let plan = Plan::parse(&bytes, &challenge, self.limits.token.as_deref())
-            .map_err(|bad| bad.words())?;
-        let time = Duration::from_millis(plan.time_ms);
-        if time > self.limits.time {
+            .map_err(|error| error.to_string())?;
+        let duration = Duration::from_millis(plan.duration_ms);
+        if duration > self.limits.session_time {
             return Err(format!(
-                "this server allows {:.0} s (--max-time) and {:.0} s were asked for: --for is less",
-                self.limits.time.as_secs_f64(),
-                time.as_secs_f64()
+                "this server allows {} (--max-time), {} were requested: give a shorter --for",
+                text::duration(self.limits.session_time),
+                text::duration(duration)
             ));
         }
-        let all = plan.size.saturating_mul(plan.count.max(1).into());
-        let all = all.saturating_mul(plan.streams.into());
-        if plan.size != UNTIL && all > self.limits.bytes {
+        let bytes = plan.size.saturating_mul(plan.count.max(1).into());
+        let bytes = bytes.saturating_mul(plan.streams.into());
+        if plan.size != UNTIL_TIME_IS_OVER && bytes > self.limits.session_bytes {
             return Err(format!(
-                "this server allows {} bytes (--max-bytes) and {all} were asked for",
-                self.limits.bytes
+                "this server allows {} (--max-bytes), {} were requested",
+                bytes_as_given(self.limits.session_bytes),
+                bytes_as_given(bytes)
             ));
         }
-        let session = Arc::new(Session {
-            peer,
-            until: Instant::now() + time,
-            plan,
-            budget: Budget::new(self.limits.bytes),
-            open: AtomicU32::new(0),
-            senders: Mutex::default(),
-            failures: Mutex::default(),
-            stop: Stop::new(),
-        });
-        let number = random()?;
+        let until = Instant::now() + duration;
+        let session = Arc::new(Session::new(plan, peer, until, self.limits.session_bytes));
+        let id = random::bytes()?;
         {
-            let mut sessions = locked(&self.sessions);
+            let mut sessions = lock(&self.sessions);
             if sessions.len() >= self.limits.clients {
                 return Err(format!(
-                    "this server has {} clients already (--max-clients): try again later",
-                    sessions.len()
+                    "this server already has {} (--max-clients): try again later",
+                    text::count(sessions.len() as u64, "client")
                 ));
             }
-            sessions.insert(number, Arc::clone(&session));
+            sessions.insert(id, Arc::clone(&session));
         }
-        let name = &session.plan.congestion;
+        let congestion = &session.plan.congestion;
         if session.plan.direction == TransferDirection::Down
-            && !name.is_empty()
-            && let Err(error) = set_congestion(&self.listener, name)
+            && !congestion.is_empty()
+            && let Err(error) = set_congestion(&self.listener, congestion)
         {
-            locked(&self.sessions).remove(&number);
+            lock(&self.sessions).remove(&id);
             return Err(format!("at the server: {error}"));
         }
-        Ok((number, session))
+        Ok((id, session))
     }
 
-    /// The listener goes back to the host's congestion control when nobody asked for another: its
-    /// connections inherit it, so that they begin with it.
-    fn listener_congestion(&self) {
-        if locked(&self.sessions).is_empty()
-            && let Some(name) = sysctl("net/ipv4/tcp_congestion_control")
+    /// Gives the listener the host's congestion control again when there are no sessions. Connections
+    /// inherit the listener's, so that they use it from their first segment.
+    fn reset_congestion(&self) {
+        if lock(&self.sessions).is_empty()
+            && let Some(name) = sysctl::congestion_control()
         {
             let _ = set_congestion(&self.listener, &name);
         }
     }
-
-    /// A connection of a session.
-    fn data(&self, stream: TcpStream, session: &Session, number: u32) {
-        if session.open.fetch_add(1, Ordering::AcqRel) < session.plan.streams + ENDING {
-            let name = &session.plan.congestion;
-            let known = rustix::net::sockopt::tcp_congestion(&stream).ok();
-            if !name.is_empty() && known.as_deref() != Some(&**name) {
-                // Another client's was the listener's.
-                let _ = set_congestion(&stream, name);
-            }
-            let mut line = Line { stream, stop: &session.stop, patience: SILENCE };
-            let mut recorder = Recorder::new(number, &line.stream);
-            match self.transfers(&mut line, session, &mut recorder) {
-                Ok(()) | Err(Ended::Closed | Ended::Stopped) => {}
-                Err(ended) => {
-                    let mut failures = locked(&session.failures);
-                    if failures.len() < FAILURES {
-                        failures.push(ended.to_string());
-                    }
-                }
-            }
-            if session.plan.direction == TransferDirection::Down {
-                let one = recorder.finish();
-                let mut senders = locked(&session.senders);
-                merge(senders.entry(number).or_default(), one);
-            }
-        }
-        session.open.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Its transfers, one after the other.
-    fn transfers(
-        &self,
-        line: &mut Line<'_>,
-        session: &Session,
-        recorder: &mut Recorder,
-    ) -> Result<(), Ended> {
-        let buffer = &self.buffer[..(session.plan.buffer as usize).min(self.buffer.len())];
-        loop {
-            // The next request comes when the client's interval is over.
-            if !line.ready(PollFlags::IN, session.until)? {
-                return Ok(());
-            }
-            let request = Request::parse(&line.exactly()?);
-            let open = request.size == UNTIL;
-            let time = Duration::from_millis(request.time_ms.into());
-            let until = if open { session.until.min(Instant::now() + time) } else { session.until };
-            if session.plan.direction == TransferDirection::Up {
-                let bytes = receive(line, request.size, session)?;
-                line.write(&Confirmed { bytes }.bytes())?;
-                continue;
-            }
-            let sending = Sending {
-                number: request.number,
-                size: (!open).then_some(request.size),
-                until,
-                budget: Some(&session.budget),
-                source_delay: Duration::from_micros(session.plan.source_delay_us.into()),
-            };
-            let (sent, result) = send(line, &sending, buffer, recorder);
-            result?;
-            if open {
-                let _ = line.stream.shutdown(std::net::Shutdown::Write);
-            }
-            tail(line, sent, recorder)?;
-        }
-    }
 }
 
-/// Reads so many bytes, or to the end of the stream.
-fn receive(line: &mut Line<'_>, size: u64, session: &Session) -> Result<u64, Ended> {
-    let mut buffer = vec![0; READ];
-    let mut have = 0;
-    while have < size {
-        if session.budget.is_spent() {
-            return Err(Ended::Failed(NO_MORE_BYTES.to_string()));
-        }
-        if Instant::now() >= session.until {
-            return Err(Ended::Failed("the time of the session is over".to_string()));
-        }
-        let want = usize::try_from(size - have).unwrap_or(usize::MAX).min(buffer.len());
-        match line.read(&mut buffer[..want])? {
-            0 if size == UNTIL => break,
-            0 => return Err(Ended::Closed),
-            length => {
-                have += length as u64;
-                session.budget.spend(length as u64);
-            }
-        }
-    }
-    Ok(have)
-}
-
-/// Waits until the client asks for the report, or goes away, or the time is over.
-fn until_asked(line: &Line<'_>, session: &Session) -> bool {
+/// Waits until the client requests the report; `false`: it disconnected, or the time is over.
+fn wait_for_report_request(connection: &Connection<'_>, session: &Session) -> bool {
     while Instant::now() < session.until && !session.stop.is_set() {
-        let next = Instant::now() + Duration::from_millis(200);
-        match line.ready(PollFlags::IN, next.min(session.until)) {
+        let next = Instant::now() + REPORT_WAIT;
+        match connection.wait(PollFlags::IN, next.min(session.until)) {
             Ok(true) => return true,
             Ok(false) => {}
             Err(_) => return false,
         }
     }
-    // The client may ask at the very end.
-    line.ready(PollFlags::IN, Instant::now() + HELLO).unwrap_or(false)
-}
-
-/// The report of a session with its length before it.
-fn report(session: &Session) -> Vec<u8> {
-    let mut senders: Vec<TransferSender> = locked(&session.senders).values().cloned().collect();
-    let after_idle = sysctl("net/ipv4/tcp_slow_start_after_idle").map(|value| value != "0");
-    for sender in &mut senders {
-        sender.slow_start_after_idle = after_idle;
-        sender.tcp_wmem = sysctl("net/ipv4/tcp_wmem");
-    }
-    let mut report = Report { senders, failures: locked(&session.failures).clone() };
-    let mut bytes = serde_json::to_vec(&report).unwrap_or_default();
-    if bytes.len() > MOST_REPORT {
-        // Many streams with many transfers: the figures of each stay.
-        for sender in &mut report.senders {
-            sender.samples.clear();
-            sender.starts.clear();
-        }
-        bytes = serde_json::to_vec(&report).unwrap_or_default();
-    }
-    let length = u32::try_from(bytes.len()).unwrap_or(0);
-    [&length.to_be_bytes()[..], &bytes].concat()
-}
-
-/// What a client asked for, in words.
-fn words(plan: &Plan) -> String {
-    let way = match plan.direction {
-        TransferDirection::Down => "down",
-        TransferDirection::Up => "up",
-    };
-    let size = if plan.size == UNTIL {
-        format!("bulk for {} ms", plan.time_ms)
-    } else {
-        format!("{} bytes a transfer", plan.size)
-    };
-    format!("{way}, {size}, {} at once", plan.streams)
-}
-
-fn random<const N: usize>() -> Result<[u8; N], String> {
-    use ring::rand::{SecureRandom as _, SystemRandom};
-    let mut bytes = [0; N];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map(|()| bytes).map_err(|_| "the system gives no random numbers".to_string())
+    // The request may still be under way.
+    connection.wait(PollFlags::IN, Instant::now() + REQUEST_TIMEOUT).unwrap_or(false)
 }

@@ -244,7 +244,11 @@ fn labels(bytes: &[u8]) -> Vec<MplsLabel> {
                 let word = u32::from_be_bytes(*entry);
                 if all.len() < LABELS {
                     let class = (word >> 9 & 7) as u8;
-                    all.push(MplsLabel { label: word >> 12, class, ttl: (word & 255) as u8 });
+                    all.push(MplsLabel {
+                        label: word >> 12,
+                        traffic_class: class,
+                        ttl: (word & 255) as u8,
+                    });
                 }
             }
         }
@@ -276,7 +280,7 @@ mod tests {
             let bytes = exceeded(&stack, told);
             let Some(Icmp::Error(error)) = Icmp::parse(false, &bytes) else { panic!("no error") };
             assert_eq!(error.kind, ReplyKind::TimeExceeded);
-            assert_eq!(error.mpls, [MplsLabel { label: 16, class: 5, ttl: 1 }], "{told}");
+            assert_eq!(error.mpls, [MplsLabel { label: 16, traffic_class: 5, ttl: 1 }], "{told}");
             let quoted = error.quoted.unwrap();
             assert_eq!((quoted.tos, quoted.id, quoted.length), (0x10, Some(0x1234), 60));
             assert_eq!(quoted.ports(), Some((0x8000, 33434)));

@@ -22,7 +22,7 @@ pub fn locate(measured: &UnderLoad) -> LoadVerdict {
     };
     let phases = measured.phases.split_first();
     let Some((idle, loads)) =
-        phases.filter(|(idle, loads)| idle.loaded.is_none() && !loads.is_empty())
+        phases.filter(|(idle, loads)| idle.loaded_vantage_point.is_none() && !loads.is_empty())
     else {
         return unclear("Not measured to the end: no phase under load to compare.");
     };
@@ -34,8 +34,9 @@ pub fn locate(measured: &UnderLoad) -> LoadVerdict {
     // The phase of each loading place with most downloads, if bytes came.
     let mut most: Vec<&LoadPhase> = Vec::new();
     for phase in loads.iter().filter(|phase| phase.wire_bits_per_s.is_some()) {
-        match most.iter_mut().find(|known| known.loaded == phase.loaded) {
-            Some(known) if known.transfers < phase.transfers => *known = phase,
+        match most.iter_mut().find(|known| known.loaded_vantage_point == phase.loaded_vantage_point)
+        {
+            Some(known) if known.downloads < phase.downloads => *known = phase,
             Some(_) => {}
             None => most.push(phase),
         }
@@ -55,11 +56,11 @@ pub fn locate(measured: &UnderLoad) -> LoadVerdict {
         return LoadVerdict { reasons: vec![why], ..LoadVerdict::default() };
     };
     let before: Vec<usize> = (0..places).filter(|at| !behind.contains(at)).collect();
-    let itself = phase.loaded.is_some_and(|loaded| behind.contains(&loaded));
+    let itself = phase.loaded_vantage_point.is_some_and(|loaded| behind.contains(&loaded));
     let link = match (itself && places > 1, before.is_empty(), behind.len()) {
         (false, ..) => LimitedLink::Unclear,
         (true, true, _) => LimitedLink::Shared,
-        (true, false, 1) => LimitedLink::Own,
+        (true, false, 1) => LimitedLink::Access,
         (true, false, _) => LimitedLink::Middle,
     };
     let mut reasons: Vec<String> =
@@ -91,15 +92,16 @@ fn reason(
     if !behind {
         return format!("{who}: {before} idle, {now} meanwhile: not through that link");
     }
-    let one = measured
-        .phases
-        .iter()
-        .find(|other| other.loaded == phase.loaded && other.transfers == 1 && phase.transfers > 1);
+    let one = measured.phases.iter().find(|other| {
+        other.loaded_vantage_point == phase.loaded_vantage_point
+            && other.downloads == 1
+            && phase.downloads > 1
+    });
     let one = one.map(|one| format!(", {} with 1 download", words(one))).unwrap_or_default();
-    let loaded = phase.loaded.unwrap_or(at);
+    let loaded = phase.loaded_vantage_point.unwrap_or(at);
     let whose =
         if loaded == at { "of its own".to_string() } else { format!("of {}", name(loaded)) };
-    format!("{who}: {before} idle{one}, {now} with {} {whose}", phase.transfers)
+    format!("{who}: {before} idle{one}, {now} with {} {whose}", phase.downloads)
 }
 
 /// Of the places behind the link, the one whose idle round trip rose most, others than the one that
@@ -111,7 +113,7 @@ pub(super) fn worst<'a>(
     let (idle, loads) = measured.phases.split_first()?;
     let of = |at: usize| {
         let idle = median(idle, at)?.p50_ms;
-        let others = loads.iter().filter(|phase| phase.loaded != Some(at));
+        let others = loads.iter().filter(|phase| phase.loaded_vantage_point != Some(at));
         let full = others.filter_map(|phase| median(phase, at)).map(|times| times.p50_ms);
         let full = full.fold(f64::NAN, f64::max);
         Some((idle, full, measured.vantage_points.get(at)?.as_str()))
@@ -141,11 +143,11 @@ pub(super) fn fixture(phases: &[(Option<usize>, u32, [f64; 3])]) -> UnderLoad {
         Some(PingTimes { samples: 100, p50_ms: *ms, p90_ms: *ms, ..PingTimes::default() })
     };
     let phases = phases.iter().map(|(loaded, transfers, medians)| LoadPhase {
-        loaded: *loaded,
-        transfers: *transfers,
+        loaded_vantage_point: *loaded,
+        downloads: *transfers,
         wire_bits_per_s: loaded.map(|_| 40e6),
         pings: medians.iter().map(ping).collect(),
-        lost: vec![0.0; 3],
+        loss: vec![0.0; 3],
         ..LoadPhase::default()
     });
     UnderLoad {
@@ -166,7 +168,7 @@ mod tests {
         for (medians, link) in [
             ([90.0, 92.0, 1.0], LimitedLink::Middle),
             ([90.0, 92.0, 80.0], LimitedLink::Shared),
-            ([90.0, 10.5, 1.0], LimitedLink::Own),
+            ([90.0, 10.5, 1.0], LimitedLink::Access),
             ([10.0, 11.0, 1.0], LimitedLink::None),
             ([10.0, 50.0, 1.0], LimitedLink::Unclear),
         ] {

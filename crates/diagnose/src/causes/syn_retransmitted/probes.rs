@@ -25,7 +25,10 @@ pub(super) fn findings(evidence: &Evidence, load: &HttpLoad) -> Vec<(SocketAddr,
 }
 
 fn repeated(one: &SynRetransmissions) -> u64 {
-    one.opened.iter().chain([&one.given_up, &one.unopened]).fold(0, |sum, n| sum.saturating_add(*n))
+    one.opened
+        .iter()
+        .chain([&one.timed_out, &one.still_connecting])
+        .fold(0, |sum, n| sum.saturating_add(*n))
 }
 
 /// Share of its connections, and of the time in which the load waited for anything.
@@ -39,7 +42,7 @@ fn shares(load: &HttpLoad, one: &SynRetransmissions) -> (f64, f64) {
 
 fn counts(load: &HttpLoad, one: &SynRetransmissions) -> bool {
     let (of_all, of_time) = shares(load, one);
-    let again = one.opened.len() > 1 || one.given_up + one.unopened > 0;
+    let again = one.opened.len() > 1 || one.timed_out + one.still_connecting > 0;
     repeated(one) > 0
         && (repeated(one) >= SEVERAL || again)
         && (of_all >= LEAST || of_time >= LEAST)
@@ -48,7 +51,7 @@ fn counts(load: &HttpLoad, one: &SynRetransmissions) -> bool {
 fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Finding {
     let (of_all, of_time) = shares(load, one);
     let (server, repeated) = (one.server, repeated(one));
-    let silent = load.opened == 0;
+    let silent = load.connections_opened == 0;
     let mean = Duration::from_micros(one.waited_us / repeated.max(1));
     let why = if silent {
         format!("{server} answers nothing: gone, filtered on the way, or its\nlistener is full")
@@ -69,8 +72,8 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
             "opened: {}; given up: {}; not open at the end: {}\n\
              (tcpi_total_retrans of each that took 0.5 s and more)",
             if times.is_empty() { "none".to_string() } else { times.join(", ") },
-            number(one.given_up),
-            number(one.unopened),
+            number(one.timed_out),
+            number(one.still_connecting),
         ),
     )
     .over(evidence, "connections that repeated their SYN", repeated as f64, "connections")
@@ -136,13 +139,13 @@ mod tests {
             server: "198.18.0.2:80".parse().unwrap(),
             attempted: 100_000,
             opened: opened.to_vec(),
-            given_up,
-            unopened: 0,
+            timed_out: given_up,
+            still_connecting: 0,
             waited_us,
         };
         let load = HttpLoad {
             duration_s: 10.0,
-            opened: 99_000,
+            connections_opened: 99_000,
             syn_retransmissions: vec![one],
             client: HttpClient { in_flight: 100.0, ..HttpClient::default() },
             ..HttpLoad::default()
@@ -176,7 +179,7 @@ mod tests {
     #[test]
     fn a_server_that_never_answers_is_told_as_that() {
         let mut evidence = loaded(&[], 20, 200_000_000);
-        evidence.probes.as_mut().unwrap().http.as_mut().unwrap().opened = 0;
+        evidence.probes.as_mut().unwrap().http.as_mut().unwrap().connections_opened = 0;
         assert_eq!(found(rule(&evidence))[0].title, "198.18.0.2:80 does not answer SYNs");
     }
 }

@@ -1,11 +1,14 @@
 //! `netwhy http`: loads an HTTP server, measures it, and says why it was slow if it was.
 //!
-//! - [`options`]: what can be asked
-//! - [`show`]: the figures in a terminal
+//! - [`options`]: the command line
+//! - [`run`]: runs the load and judges it; [`histogram_log`]: its latencies as a file
+//! - [`show`]: the figures as text; [`distribution`]: latencies and responses over time as charts
 //!
-//! While the load runs this host is watched, and some of the load's packets are captured; both and
-//! the figures are one evidence, and the rules judge it as any other.
+//! While the load runs, this host is watched, and the first packets of the load are captured; all of it is
+//! one evidence, which the rules judge as any other.
 
+mod distribution;
+mod histogram_log;
 mod options;
 mod run;
 mod show;

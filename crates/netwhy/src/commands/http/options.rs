@@ -1,49 +1,50 @@
-//! What can be asked of `netwhy http`, and the load that is meant.
+//! The options of `netwhy http`, and the load that they describe.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::Args;
-use probe::http::{Ask, Plan, Trust, read_urls};
+use probe::http::{Plan, RequestSpec, Trust, parse_url_file};
+use probe::os_error_text;
 use probe::target::Family;
 
 use crate::failure::Failure;
 use crate::options::{NetnsOptions, ReportOptions};
 
-/// How long a load lasts when nobody says.
-const TIME: Duration = Duration::from_secs(10);
+/// Duration of a load.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// Largest body, and largest file of URLs.
-const FILE: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-pub(super) const AFTER: &str = "\
+const AFTER: &str = "\
 Examples:
   netwhy http http://198.18.0.1/              10 connections for 10 seconds
-  netwhy http -c 100 -d 30s http://198.18.0.1/ 100 connections, as wrk does it
-  netwhy http -n 5000 --new-connections URL   a connection each, as ab does it
-  netwhy http --rate 2000 URL                 2,000 a second, whatever comes back
+  netwhy http -c 100 -d 30s http://198.18.0.1/   100 connections, as wrk -c 100
+  netwhy http -n 5000 --new-connections URL   a connection each, as ab
+  netwhy http --rate 2000 URL                 open loop: 2000 requests a second
   netwhy http -m POST -b @order.json -H 'Content-Type: application/json' URL
 
-The latency of a request begins when it could be sent: with a new connection
-when that was begun. With --rate a second latency is told, from the moment the
-request was due: what a client that does not wait for the server would see.
+The latency of a request begins when it could be sent, on a new connection with
+the connection itself. With --rate there is also the intended latency, from when
+the request was due: it includes the time for which a client waits because the
+server is slow (free of coordinated omission).
 
-Exit codes: 0 ran, 1 a finding at or above --fail-on, 2 usage, 3 nothing was
-answered or it could not run.";
+Exit codes: 0 ran, 1 a finding at or above --fail-on, 2 usage error, 3 no
+response, or could not run.";
 
-/// What can be asked of `netwhy http`.
+/// The options of `netwhy http`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct HttpOptions {
-    /// What to ask for: http:// or https://, several in turns
+    /// URL to request, http:// or https://; several are requested in turn
     #[arg(value_name = "URL")]
     urls: Vec<String>,
 
-    /// More of them: a file with URL or METHOD URL on each line
+    /// File with more of them: URL or METHOD URL on each line
     #[arg(long, value_name = "FILE")]
     urls_file: Option<PathBuf>,
 
-    /// Connections at once
+    /// Concurrent connections
     #[arg(short, long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: u32,
@@ -53,65 +54,65 @@ pub(crate) struct HttpOptions {
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
 
-    /// How long: 10s, 2m [default: 10s, or until --requests are done]
+    /// Stop after this time: 10s, 2m [default: 10s without --requests]
     #[arg(short, long, value_name = "TIME", value_parser = crate::options::window)]
     duration: Option<Duration>,
 
-    /// How many requests
+    /// Stop after N requests
     #[arg(short = 'n', long, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
 
-    /// A request without a whole answer after this time has failed
+    /// A request without a complete response after this time has failed
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = crate::options::window)]
     timeout: Duration,
 
-    /// Open loop: so many requests a second, whether answers come or not
+    /// Open loop: send N requests a second, even if responses are late
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
 
-    /// A new connection for each request
+    /// Open a new connection for each request
     #[arg(long)]
     new_connections: bool,
 
-    /// Speak HTTP/2
+    /// Use HTTP/2
     #[arg(long)]
     http2: bool,
 
-    /// Requests sent ahead on each connection; with --http2 streams at once
+    /// Pipelined requests on each connection; with --http2 concurrent streams
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pipeline: u32,
 
-    /// Method [default: GET, with a body POST]
+    /// Request method [default: GET, with a body POST]
     #[arg(short, long, value_name = "METHOD")]
     method: Option<String>,
 
-    /// A header, NAME: VALUE; may be given several times
+    /// Header field, NAME: VALUE; repeatable
     #[arg(short = 'H', long, value_name = "HEADER")]
     header: Vec<String>,
 
-    /// Body of every request, or @FILE
+    /// Body of each request, or @FILE
     #[arg(short, long, value_name = "TEXT|@FILE")]
     body: Option<String>,
 
-    /// Connect to this Unix socket, whatever host the URL has
+    /// Connect to this Unix socket instead of the URL's host
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<PathBuf>,
 
-    /// IPv4 addresses only
+    /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
 
-    /// IPv6 addresses only
+    /// Use IPv6 only
     #[arg(short = '6', long)]
     ipv6: bool,
 
-    /// Take any certificate
+    /// Accept any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
 
-    /// Believe the certificates in this PEM file instead of the system's
+    /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
 
@@ -119,11 +120,11 @@ pub(crate) struct HttpOptions {
     #[arg(long, value_name = "FILE")]
     pub(super) hdr: Option<PathBuf>,
 
-    /// Only measure: do not watch this host meanwhile
+    /// Only measure: do not watch this host during the load
     #[arg(long)]
     pub(super) no_watch: bool,
 
-    /// Packets of the load that are captured and analysed; 0: none
+    /// Capture and analyse the first N packets of the load; 0: none
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     pub(super) sample: u64,
 
@@ -135,59 +136,65 @@ pub(crate) struct HttpOptions {
 }
 
 impl HttpOptions {
-    /// The load that is asked for.
+    /// The load that they describe.
     pub(super) fn plan(&self) -> anyhow::Result<Plan> {
-        let mut asks: Vec<Ask> =
-            self.urls.iter().map(|url| Ask { method: None, url: url.clone() }).collect();
+        let usage = |text: String| Failure::Usage(text);
+        let urls = self.urls.iter().map(|url| RequestSpec { method: None, url: url.clone() });
+        let mut requests: Vec<RequestSpec> = urls.collect();
         if let Some(path) = &self.urls_file {
-            let told = |what: String| Failure::Usage(format!("{}: {what}", path.display()));
-            let text = String::from_utf8(read(path)?).map_err(|_| told("is no text".into()))?;
-            asks.extend(read_urls(&text).map_err(|error| told(error.to_string()))?);
+            let unusable = |why: String| usage(format!("{}: {why}", path.display()));
+            let text = String::from_utf8(read(path)?)
+                .map_err(|_| unusable("it is not UTF-8 text".to_string()))?;
+            requests.extend(parse_url_file(&text).map_err(|error| unusable(error.to_string()))?);
         }
-        for ask in asks.iter_mut().filter(|ask| ask.method.is_none()) {
-            ask.method.clone_from(&self.method);
+        for request in requests.iter_mut().filter(|request| request.method.is_none()) {
+            request.method.clone_from(&self.method);
         }
-        let headers = self.header.iter().map(|header| match header.split_once(':') {
+        let header = |header: &String| match header.split_once(':') {
             Some((name, value)) => Ok((name.trim().to_string(), value.trim().to_string())),
-            None => Err(Failure::Usage(format!("--header {header}: give NAME: VALUE"))),
-        });
+            None => Err(usage(format!("--header {header}: give NAME: VALUE"))),
+        };
+        let headers = self.header.iter().map(header).collect::<Result<_, _>>()?;
         let body = match self.body.as_deref().map(|body| (body, body.strip_prefix('@'))) {
             None => Vec::new(),
-            Some((_, Some(path))) => read(&PathBuf::from(path))?,
+            Some((_, Some(path))) => read(Path::new(path))?,
             Some((text, None)) => text.as_bytes().to_vec(),
         };
-        let endless = self.requests.is_none() && self.duration.is_none();
+        let no_end = self.requests.is_none() && self.duration.is_none();
         let plan = Plan {
-            asks,
-            headers: headers.collect::<Result<_, _>>()?,
+            requests,
+            headers,
             body,
             connections: self.connections,
             threads: self.threads,
-            time: self.duration.or(endless.then_some(TIME)),
+            duration: self.duration.or(no_end.then_some(DEFAULT_DURATION)),
             count: self.requests,
             timeout: self.timeout,
             new_connections: self.new_connections,
             pipeline: self.pipeline,
             rate: self.rate,
             http2: self.http2,
-            unix: self.unix_socket.clone(),
+            unix_socket: self.unix_socket.clone(),
             family: match (self.ipv4, self.ipv6) {
                 (true, _) => Family::V4,
                 (_, true) => Family::V6,
                 _ => Family::Any,
             },
-            trust: Trust { insecure: self.insecure, authorities: self.ca.clone() },
+            trust: Trust { insecure: self.insecure, ca_file: self.ca.clone() },
         };
-        plan.check().map_err(|error| Failure::Usage(error.to_string()))?;
+        plan.check().map_err(|error| usage(error.to_string()))?;
         Ok(plan)
     }
 }
 
-fn read(path: &PathBuf) -> anyhow::Result<Vec<u8>> {
-    let told = |why: String| Failure::Usage(format!("cannot read {}: {why}", path.display()));
-    let size = std::fs::metadata(path).map_err(|e| told(probe::target::plain(&e)))?.len();
-    if size > FILE {
-        return Err(told(format!("{} are too much, 64 MiB is the limit", text::bytes(size))).into());
+/// Reads a file of the user.
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |why: String| Failure::Usage(format!("cannot read {}: {why}", path.display()));
+    let system = |error: std::io::Error| failed(os_error_text(&error));
+    let size = std::fs::metadata(path).map_err(system)?.len();
+    if size > MAX_FILE_BYTES {
+        let (size, limit) = (text::bytes(size), text::bytes(MAX_FILE_BYTES));
+        return Err(failed(format!("it has {size}, the limit is {limit}")));
     }
-    std::fs::read(path).map_err(|e| told(probe::target::plain(&e))).context("before the load")
+    std::fs::read(path).map_err(system)
 }

@@ -1,170 +1,163 @@
-//! `netwhy http`: loads an HTTP server, measures it, and says why it was slow if it was.
+//! Runs `netwhy http`.
 
-use super::show;
-
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context as _;
+use model::{
+    Capability, Evidence, Focus, HttpLoad, HttpReport, MissingEvidence, Probes, Report, Source,
+};
+use probe::http::{LiveCounts, LoadResult, PreparedLoad};
+use sys::Stop;
+use text::{bytes, count, duration, number};
 
 use super::options::HttpOptions;
-use anyhow::Context as _;
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use model::{Evidence, Focus, HttpReport, MissingEvidence, Probes, Source};
-use probe::http::{Histograms, Live, Outcome, Ready};
-
+use super::{histogram_log, show};
 use crate::failure::Failure;
 use crate::job::Job as _;
 use crate::options::PacketOptions;
 use crate::output;
 use crate::probing::{Probing, failure};
 use crate::window::{self, What};
-use sys::Stop;
 
-/// A load that runs.
-type Running = Probing<Outcome>;
+/// Time between two checks whether a load has ended that is not watched.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A load that is running.
+type RunningLoad = Probing<LoadResult>;
 
 /// `netwhy http`
 pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
     window::enter(&options.netns)?;
-    let plan = options.plan()?;
-    let mut ready = Some(probe::http::prepare(plan).map_err(failure)?);
-    let focus =
-        Focus { ports: ready.as_ref().map(Ready::ports).unwrap_or_default(), ..Focus::default() };
-    let log = options.hdr.as_ref().map(|path| {
-        std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))
-    });
-    let log = log.transpose()?;
-    let mut start = || match ready.take() {
-        Some(ready) => self::start(ready),
-        None => anyhow::bail!("the load ran already"),
-    };
-    let began = SystemTime::now();
-    let (mut evidence, job) = if options.no_watch {
-        (Evidence::default(), Some(alone(start()?)?))
-    } else {
-        let unix = focus.ports.is_empty();
-        let packets = PacketOptions { capture: options.sample > 0 && !unix, interface: Vec::new() };
-        let what = What {
-            time: None,
-            focus,
-            packets: &packets,
-            most_packets: Some(options.sample),
-            netns: options.netns.netns.clone(),
-        };
-        window::observe(&what, Some(&mut start))?
-    };
-    let outcome = job.context("the load did not begin")?.result()?;
-    if let (Some(file), Some(path)) = (log, &options.hdr) {
-        write_log(file, &outcome, began)
+    let load = probe::http::prepare(options.plan()?).map_err(failure)?;
+    let histogram_file = options
+        .hdr
+        .as_ref()
+        .map(|path| File::create(path).with_context(|| format!("cannot write {}", path.display())));
+    let histogram_file = histogram_file.transpose()?;
+    let start = SystemTime::now();
+    let (mut evidence, running) = run_load(options, load)?;
+    let result = running.context("the load did not start")?.result()?;
+    if let (Some(file), Some(path)) = (histogram_file, &options.hdr) {
+        histogram_log::write(file, &result, start)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let load = outcome.load;
-    // What it costs to make a load is no cost of watching.
-    let cpu_s = load.client.cpu_s.min(evidence.cost.cpu_ms / 1e3);
-    evidence.cost.cpu_ms -= cpu_s * 1e3;
-    let window_s = evidence.window.duration_ms as f64 / 1e3;
-    evidence.cost.cpu_percent_of_one = evidence.cost.cpu_ms / 10.0 / window_s.max(1e-3);
-    if evidence.packets.as_ref().is_some_and(|packets| packets.packets >= options.sample) {
-        evidence.missing_evidence.push(MissingEvidence {
-            capability: model::Capability::Available,
-            source: Source::Packets,
-            what: "packets of the rest of the load".to_string(),
-            why: format!("the first {} are analysed", text::number(options.sample)),
-            how_to_observe: Some("--sample".to_string()),
-        });
-    }
-    evidence.probes = Some(Probes { http: Some(load.clone()), ..Probes::default() });
+    add_to_evidence(&mut evidence, &result.load, options);
     let report = (!options.no_watch).then(|| diagnose::diagnose(&evidence));
     let text = if options.report.json {
-        let told = HttpReport {
-            schema_version: HttpReport::SCHEMA_VERSION,
-            netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
-            load,
-            findings: report.as_ref().map(|r| r.findings.clone()).unwrap_or_default(),
-            undecided: report.as_ref().map(|r| r.undecided.clone()).unwrap_or_default(),
-            missing_evidence: report
-                .as_ref()
-                .map(|r| r.missing_evidence.clone())
-                .unwrap_or_default(),
-        };
-        let mut text = serde_json::to_string_pretty(&told).context("cannot tell it as JSON")?;
-        text.push('\n');
-        text
+        json(&result.load, report.as_ref())?
     } else {
         let style = output::style(&options.report, false);
-        let mut text = output::harmless(&show::text(&load, &outcome.histograms.latency, style));
+        let mut text = show::text(&result.load, &result.histograms.latency, style);
         if let Some(report) = &report {
             text.push('\n');
             text += &report::text(report, style);
         }
         text
     };
-    let answered = evidence.probes.iter().flat_map(|p| &p.http).any(|load| load.requests > 0);
     output::print(&text, options.report.output.as_deref(), false)?;
-    if !answered {
+    if result.load.requests == 0 {
         return Ok(Failure::OBSERVE);
     }
     Ok(report.map_or(0, |report| output::severity_code(&report, &options.report)))
 }
 
-/// Waits for a load, and watches nothing meanwhile.
-fn alone(mut running: Running) -> anyhow::Result<Running> {
+/// Runs the load while this host is watched, unless `--no-watch` is given.
+fn run_load(
+    options: &HttpOptions,
+    load: PreparedLoad,
+) -> anyhow::Result<(Evidence, Option<RunningLoad>)> {
+    let focus = Focus { ports: load.ports(), ..Focus::default() };
+    if options.no_watch {
+        return Ok((Evidence::default(), Some(wait(start(load)?)?)));
+    }
+    let is_tcp = !focus.ports.is_empty();
+    let packets = PacketOptions { capture: options.sample > 0 && is_tcp, interface: Vec::new() };
+    let what = What {
+        time: None,
+        focus,
+        packets: &packets,
+        most_packets: Some(options.sample),
+        netns: options.netns.netns.clone(),
+    };
+    let mut load = Some(load);
+    let mut start = || match load.take() {
+        Some(load) => start(load),
+        None => anyhow::bail!("the load has run already"),
+    };
+    window::observe(&what, Some(&mut start))
+}
+
+/// Starts the load in a thread.
+fn start(load: PreparedLoad) -> anyhow::Result<RunningLoad> {
+    let (live, start) = (Arc::new(LiveCounts::default()), Instant::now());
+    let counts = Arc::clone(&live);
+    Probing::start("http", move |stop| load.run(stop, &counts), move || progress(&live, start))
+}
+
+/// Waits for a load without watching anything.
+fn wait(mut running: RunningLoad) -> anyhow::Result<RunningLoad> {
     let stop = Stop::on_signals()?;
     while !running.ended() {
         if stop.is_set() {
             running.interrupted();
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(CHECK_INTERVAL);
     }
     Ok(running)
 }
 
-/// Makes the load in a thread.
-fn start(ready: Ready) -> anyhow::Result<Running> {
-    let (live, begun) = (Arc::new(Live::default()), Instant::now());
-    let figures = Arc::clone(&live);
-    Probing::start("http", move |stop| ready.run(stop, &figures), move || so_far(&live, begun))
-}
-
-/// For the live line.
-fn so_far(live: &Live, begun: Instant) -> String {
-    let seconds = begun.elapsed().as_secs_f64().max(0.001);
+/// The progress line.
+fn progress(live: &LiveCounts, start: Instant) -> String {
+    let elapsed = start.elapsed();
+    let per_s = |count: u64| (count as f64 / elapsed.as_secs_f64().max(1e-3)) as u64;
     let requests = live.requests.load(Ordering::Relaxed);
-    let bytes = live.bytes.load(Ordering::Relaxed);
+    let received = live.bytes.load(Ordering::Relaxed);
     let errors = live.errors.load(Ordering::Relaxed);
     format!(
-        "{seconds:.1} s: {} answers, {}/s, {}/s, {}",
-        text::number(requests),
-        text::number((requests as f64 / seconds) as u64),
-        text::bytes((bytes as f64 / seconds) as u64),
-        match errors {
-            0 => "no errors".to_string(),
-            1 => "1 error".to_string(),
-            n => format!("{} errors", text::number(n)),
-        }
+        "{}: {}, {}/s, {}/s, {}",
+        duration(elapsed),
+        count(requests, "response"),
+        number(per_s(requests)),
+        bytes(per_s(received)),
+        count(errors, "error")
     )
 }
 
-/// The histograms as HdrHistogram's own tools read them: values are microseconds, their largest is
-/// told in milliseconds.
-fn write_log(file: std::fs::File, outcome: &Outcome, began: SystemTime) -> anyhow::Result<()> {
-    let Histograms { latency, intended, .. } = &outcome.histograms;
-    let mut file = std::io::BufWriter::new(file);
-    let mut serializer = V2DeflateSerializer::new();
-    let mut log = IntervalLogWriterBuilder::new()
-        .add_comment("netwhy http: microseconds")
-        .with_start_time(began)
-        .with_base_time(began)
-        .with_max_value_divisor(1_000.0)
-        .begin_log_with(&mut file, &mut serializer)?;
-    let lasted = std::time::Duration::from_secs_f64(outcome.load.duration_s);
-    let zero = std::time::Duration::ZERO;
-    let told = |error| anyhow::anyhow!("{error:?}");
-    log.write_histogram(latency, zero, lasted, Tag::new("latency")).map_err(told)?;
-    if let Some(intended) = intended {
-        log.write_histogram(intended, zero, lasted, Tag::new("intended")).map_err(told)?;
+/// Adds the load to the evidence, and takes its own cost out.
+fn add_to_evidence(evidence: &mut Evidence, load: &HttpLoad, options: &HttpOptions) {
+    // CPU time of the load is not a cost of watching.
+    let cost = &mut evidence.cost;
+    cost.cpu_ms -= (load.client.cpu_s * 1e3).min(cost.cpu_ms);
+    let window_s = evidence.window.duration_ms as f64 / 1e3;
+    cost.cpu_percent_of_one = cost.cpu_ms / 10.0 / window_s.max(1e-3);
+    if evidence.packets.as_ref().is_some_and(|packets| packets.packets >= options.sample) {
+        evidence.missing_evidence.push(MissingEvidence {
+            capability: Capability::Available,
+            source: Source::Packets,
+            what: "the other packets of the load".to_string(),
+            why: format!("only the first {} are analysed", number(options.sample)),
+            how_to_observe: Some("--sample".to_string()),
+        });
     }
-    drop(log);
-    Ok(std::io::Write::flush(&mut file)?)
+    evidence.probes = Some(Probes { http: Some(load.clone()), ..Probes::default() });
+}
+
+/// The document of `netwhy http --json`.
+fn json(load: &HttpLoad, report: Option<&Report>) -> anyhow::Result<String> {
+    let mut document = HttpReport {
+        schema_version: HttpReport::SCHEMA_VERSION,
+        netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
+        load: load.clone(),
+        ..HttpReport::default()
+    };
+    if let Some(report) = report {
+        document.findings.clone_from(&report.findings);
+        document.undecided.clone_from(&report.undecided);
+        document.missing_evidence.clone_from(&report.missing_evidence);
+    }
+    let json = serde_json::to_string_pretty(&document).context("cannot serialize the report")?;
+    Ok(format!("{}\n", text::sanitize::json(&json)))
 }

@@ -1,97 +1,71 @@
-//! The figures of a load in a terminal: 80 columns, the worst first.
+//! The figures of a load as text.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use model::{HttpErrors, HttpLoad, Latency, SynRetransmissions};
-use text::chart::{bar, sparkline};
-use text::{Style, bytes, duration, micros, number, percent, wrap};
+use text::figures::significant;
+use text::{Style, bytes, count, duration, micros, number, sanitize, share, wrap};
 
-/// Columns of the longest bar.
-const BAR: usize = 34;
-/// Bars of a histogram.
-const BARS: usize = 12;
-/// Points of the course over time.
-const COURSE: usize = 60;
+use super::distribution::{latency_lines, over_time_lines};
 
+/// Columns of the labels.
+const LABEL_WIDTH: usize = 11;
+/// The intended latency exceeds the latency when its 99th percentile does so by a tenth, and by this much.
+const MIN_LATENCY_DIFFERENCE_US: u64 = 500;
+/// Statuses from here on are counted together.
+const FIRST_OTHER_STATUS: u16 = 600;
+
+/// The text of a load.
 pub(super) fn text(load: &HttpLoad, latency: &Histogram<u64>, style: Style) -> String {
-    let mut lines = Vec::new();
-    let mut line = |first: &str, text: &str| {
-        lines.extend(wrap(text, &format!("{first:<11}"), "           ", style.width));
-    };
-    line("load", &how(load));
-    let received = load.received_bytes as f64 / load.duration_s.max(1e-9);
-    line(
-        "answered",
-        &format!(
-            "{} requests in {}: {}/s, {}/s{}",
-            number(load.requests),
-            duration(Duration::from_secs_f64(load.duration_s)),
-            rate(load.requests_per_s),
-            bytes(received as u64),
-            match load.unfinished {
-                0 => String::new(),
-                n => format!("; {} under way at the end", number(n)),
-            }
-        ),
-    );
-    line("status", &statuses(load));
-    line("errors", &errors(&load.errors));
+    let mut rows = Rows { lines: Vec::new(), width: style.width };
+    rows.add("load", &plan(load));
+    rows.add("responses", &responses(load));
+    rows.add("status", &statuses(load));
+    rows.add("errors", &errors(&load.errors));
     if load.requests > 0 {
-        line("latency", &percentiles(&load.latency_us));
+        rows.add("latency", &percentiles(&load.latency_us));
     }
     if let Some(intended) = &load.intended_latency_us {
-        line("if due", &format!("{}, from when it was due", percentiles(intended)));
-        line("", &omission(load, intended));
+        let text = format!("{}, from when the request was due", percentiles(intended));
+        rows.add("intended", &text);
+        rows.add("", &coordinated_omission(load, intended));
     }
-    phases(load, &mut line);
-    for one in &load.syn_retransmissions {
-        line("SYNs", &repeated(one));
+    phases(load, &mut rows);
+    for counts in &load.syn_retransmissions {
+        rows.add("SYN", &syn_retransmissions(counts));
     }
-    let client = &load.client;
-    if load.requests > 0 {
-        line(
-            "client",
-            &format!(
-                "{:.1} µs of CPU a request; {:.1} requests under way on average, rate times \
-                 latency {:.1}{}",
-                client.cpu_us_per_request,
-                client.in_flight,
-                client.rate_times_latency,
-                little(client.in_flight, client.rate_times_latency),
-            ),
-        );
-    }
-    if let Some(late) = client.read_late_us.filter(|late| late.p99 > 0) {
-        let text = format!(
-            "answers lay unread for p50 {}, p99 {}: not counted, the kernel's stamps are",
-            micros(late.p50),
-            micros(late.p99)
-        );
-        line("", &text);
-    }
-    for limit in &client.limits {
-        line("", &format!("! {limit}"));
-    }
-    bars(latency, &mut lines);
-    course(load, &mut lines);
-    let mut text = lines.join("\n");
-    text.push('\n');
-    text
+    client(load, &mut rows);
+    let mut lines = rows.lines;
+    lines.extend(latency_lines(latency, style.width));
+    lines.extend(over_time_lines(load));
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
-fn how(load: &HttpLoad) -> String {
+/// Rows of a label and a text.
+struct Rows {
+    lines: Vec<String>,
+    width: usize,
+}
+
+impl Rows {
+    fn add(&mut self, label: &str, text: &str) {
+        let first = format!("{label:<LABEL_WIDTH$}");
+        self.lines.extend(wrap(text, &first, &" ".repeat(LABEL_WIDTH), self.width));
+    }
+}
+
+/// What was requested, and how.
+fn plan(load: &HttpLoad) -> String {
     let urls = match &load.urls[..] {
-        [url] => url.clone(),
-        [url, rest @ ..] => format!("{url} and {} more", number(rest.len() as u64)),
+        [url] => sanitize::line(url).into_owned(),
+        [url, others @ ..] => {
+            format!("{} and {} more", sanitize::line(url), number(others.len() as u64))
+        }
         [] => String::new(),
     };
-    let one = |count: u32, word: &str| match count {
-        1 => format!("1 {word}"),
-        n => format!("{} {word}s", number(n.into())),
-    };
-    let mut text =
-        format!("{urls}, {}, {}", one(load.connections, "connection"), one(load.threads, "thread"));
+    let connections = count(load.connections.into(), "connection");
+    let mut text = format!("{urls}, {connections}, {}", count(load.threads.into(), "thread"));
     if load.version == "2" {
         text += ", HTTP/2";
     }
@@ -99,14 +73,26 @@ fn how(load: &HttpLoad) -> String {
         text += ", a new one for each request";
     }
     match load.rate_per_s {
-        Some(rate) => text += &format!(", {} requests a second intended", self::rate(rate)),
+        Some(rate) => text += &format!(", open loop: {} requests a second", significant(rate)),
         None => text += ", closed loop",
     }
     text
 }
 
-fn rate(per_s: f64) -> String {
-    if per_s < 99.5 { format!("{per_s:.1}") } else { number(per_s.round() as u64) }
+/// Complete responses, in all and a second.
+fn responses(load: &HttpLoad) -> String {
+    let received_per_s = share(load.received_bytes as f64, load.duration_s);
+    let unfinished = match load.unfinished {
+        0 => String::new(),
+        n => format!("; {} in flight at the end", number(n)),
+    };
+    format!(
+        "{} in {}: {}/s, {}/s{unfinished}",
+        number(load.requests),
+        duration(Duration::try_from_secs_f64(load.duration_s).unwrap_or_default()),
+        significant(load.requests_per_s),
+        bytes(received_per_s as u64)
+    )
 }
 
 fn percentiles(latency: &Latency) -> String {
@@ -120,178 +106,213 @@ fn percentiles(latency: &Latency) -> String {
     )
 }
 
-/// What the two latencies tell together.
-fn omission(load: &HttpLoad, intended: &Latency) -> String {
-    let unsent = load.unsent.unwrap_or(0);
-    let late = intended.p99 > load.latency_us.p99 + load.latency_us.p99 / 10 + 500;
-    match (unsent, late) {
-        (0, false) => "requests went out when they were due: both are the same".to_string(),
-        (0, true) => "the difference is time that due requests waited for a connection: a client \
-                      that waits for answers would not have seen it (coordinated omission)"
+/// What the difference between latency and intended latency means.
+fn coordinated_omission(load: &HttpLoad, intended: &Latency) -> String {
+    let limit = load.latency_us.p99 + load.latency_us.p99 / 10 + MIN_LATENCY_DIFFERENCE_US;
+    match (load.unsent.unwrap_or(0), intended.p99 > limit) {
+        (0, false) => "all requests were sent when they were due".to_string(),
+        (0, true) => "the difference is the time for which due requests waited for a connection; \
+                      a closed loop leaves it out (coordinated omission)"
             .to_string(),
-        (n, _) => format!(
-            "{} requests that were due were never sent: the rate was not kept, and the latency \
-             of those is not among these",
-            number(n)
+        (unsent, _) => format!(
+            "{} due and never sent: the rate was not reached, and these figures lack their \
+             latency",
+            count(unsent, "request")
         ),
     }
 }
 
 fn statuses(load: &HttpLoad) -> String {
-    let all: Vec<String> = load
-        .statuses
-        .iter()
-        .map(|one| match one.status {
-            600.. => format!("{} with others", number(one.count)),
-            status => format!("{} with {status}", number(one.count)),
-        })
-        .collect();
-    if all.is_empty() { "none".to_string() } else { all.join(", ") }
+    let statuses = load.statuses.iter().map(|one| match one.status {
+        FIRST_OTHER_STATUS.. => format!("{} × other", number(one.count)),
+        status => format!("{} × {status}", number(one.count)),
+    });
+    let text = statuses.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "none".to_string() } else { text }
 }
 
 fn errors(errors: &HttpErrors) -> String {
-    let mut all = Vec::new();
-    for (words, kinds) in [
+    let mut lines = Vec::new();
+    for (category, kinds) in [
         ("connect", &errors.connect),
         ("TLS", &errors.tls),
         ("write", &errors.write),
         ("read", &errors.read),
-        ("not HTTP", &errors.malformed),
+        ("malformed response", &errors.malformed),
     ] {
-        all.extend(kinds.iter().map(|(kind, n)| format!("{} {words}: {kind}", number(*n))));
+        let line = |(kind, count): (&String, &u64)| {
+            format!("{} × {category}: {}", number(*count), sanitize::line(kind))
+        };
+        lines.extend(kinds.iter().map(line));
     }
-    for (words, n) in [
-        ("closed before the answer", errors.closed_before_response),
-        ("closed in the middle of the answer", errors.closed_mid_response),
-        ("timeout: no connection", errors.timeout_connect),
-        ("timeout: no whole answer", errors.timeout_response),
+    for (what, count) in [
+        ("connection closed before the response", errors.closed_before_response),
+        ("connection closed during the response", errors.closed_mid_response),
+        ("timeout: not connected", errors.timeout_connect),
+        ("timeout: no complete response", errors.timeout_response),
     ] {
-        if n > 0 {
-            all.push(format!("{} {words}", number(n)));
+        if count > 0 {
+            lines.push(format!("{} × {what}", number(count)));
         }
     }
     if errors.tls.keys().any(|kind| kind.contains("certificate")) {
-        all.push("(--ca FILE believes who made a certificate, --insecure anybody)".to_string());
+        lines.push("(--ca FILE trusts another issuer, --insecure any certificate)".to_string());
     }
-    if all.is_empty() { "none".to_string() } else { all.join("\n") }
+    if lines.is_empty() { "none".to_string() } else { lines.join("\n") }
 }
 
-fn phases(load: &HttpLoad, line: &mut impl FnMut(&str, &str)) {
+fn phases(load: &HttpLoad, rows: &mut Rows) {
     let phases = &load.phases_us;
-    let all = [
-        ("name", &phases.name),
+    let mut label = "phases";
+    for (name, latency) in [
+        ("name lookup", &phases.name_lookup),
         ("connect", &phases.connect),
         ("TLS", &phases.tls),
         ("send", &phases.send),
         ("first byte", &phases.first_byte),
-        ("rest", &phases.rest),
-    ];
-    let mut first = "phases";
-    for (name, latency) in all {
+        ("receive", &phases.receive),
+    ] {
         let Some(latency) = latency else { continue };
         let text = format!(
-            "{name:<10} p50 {:>8}  p99 {:>8}  max {:>8}  {:>11}",
+            "{name:<11}  p50 {:>8}  p99 {:>8}  max {:>8}  {:>9} ×",
             micros(latency.p50),
             micros(latency.p99),
             micros(latency.max),
-            format!("{}×", number(latency.count)),
+            number(latency.count),
         );
-        line(first, &text);
-        first = "";
+        rows.add(label, &text);
+        label = "";
     }
 }
 
-/// Connections that opened late: `463 of 110,811 connections opened late: 460 repeated their SYN once`.
-fn repeated(one: &SynRetransmissions) -> String {
-    let opened: Vec<String> = one
+/// Connections whose SYN was retransmitted.
+fn syn_retransmissions(counts: &SynRetransmissions) -> String {
+    let mut parts: Vec<String> = counts
         .opened
         .iter()
-        .enumerate()
-        .filter(|(_, n)| **n > 0)
-        .map(|(at, n)| match at {
-            0 => format!("{} once", number(*n)),
-            1 => format!("{} twice", number(*n)),
-            6 => format!("{} 7 times and more", number(*n)),
-            at => format!("{} {} times", number(*n), at + 1),
+        .zip(1..)
+        .filter(|(opened, _)| **opened > 0)
+        .map(|(opened, times)| match times {
+            1 => format!("{} once", number(*opened)),
+            2 => format!("{} twice", number(*opened)),
+            7 => format!("{} 7 times or more", number(*opened)),
+            times => format!("{} {times} times", number(*opened)),
         })
         .collect();
-    let mut given_up = match one.given_up {
-        0 => String::new(),
-        n => format!(", {} given up", number(n)),
-    };
-    if one.unopened > 0 {
-        given_up += &format!(", {} not open at the end", number(one.unopened));
+    for (count, what) in
+        [(counts.timed_out, "timed out"), (counts.still_connecting, "not connected at the end")]
+    {
+        if count > 0 {
+            parts.push(format!("{} {what}", number(count)));
+        }
     }
+    let slow = counts.opened.iter().sum::<u64>() + counts.timed_out + counts.still_connecting;
     format!(
-        "of {} connections to {} these repeated their SYN: {}{given_up}; {} waited in all",
-        number(one.attempted),
-        one.server,
-        if opened.is_empty() { "none that opened".to_string() } else { opened.join(", ") },
-        micros(one.waited_us)
+        "retransmitted for {} of {} to {}: {}; {} of waiting in total",
+        number(slow),
+        count(counts.attempted, "connection"),
+        counts.server,
+        parts.join(", "),
+        micros(counts.waited_us)
     )
 }
 
-fn little(in_flight: f64, other: f64) -> &'static str {
-    let apart = (in_flight - other).abs() > 0.1 * in_flight.max(other) + 1.0;
-    if apart {
-        " (Little's law: they should agree; too few answers, or a load that changes)"
+/// What this client contributes to the figures.
+fn client(load: &HttpLoad, rows: &mut Rows) {
+    let client = &load.client;
+    if load.requests > 0 {
+        let text = format!(
+            "{} of CPU time a request; {} requests in flight on average, rate × latency {}{}",
+            micros(client.cpu_us_per_request.round() as u64),
+            significant(client.in_flight),
+            significant(client.rate_times_latency),
+            littles_law(client.in_flight, client.rate_times_latency),
+        );
+        rows.add("client", &text);
+    }
+    if let Some(delay) = client.read_delay_us.filter(|delay| delay.p99 > 0) {
+        let text = format!(
+            "responses were read p50 {}, p99 {} after the kernel received them: not part of the \
+             latencies",
+            micros(delay.p50),
+            micros(delay.p99)
+        );
+        rows.add("", &text);
+    }
+    for limit in &client.limits {
+        rows.add("", &format!("! {limit}"));
+    }
+}
+
+fn littles_law(in_flight: f64, rate_times_latency: f64) -> &'static str {
+    let tolerance = 0.1 * in_flight.max(rate_times_latency) + 1.0;
+    if (in_flight - rate_times_latency).abs() > tolerance {
+        " (equal by Little's law, unless there are too few responses or the load changes)"
     } else {
         ""
     }
 }
 
-/// How the latencies are spread, in steps that grow.
-fn bars(latency: &Histogram<u64>, lines: &mut Vec<String>) {
-    if latency.len() < 2 || latency.max() <= latency.min().max(1) {
-        return;
-    }
-    let (from, to) = (latency.min().max(1) as f64, latency.max() as f64);
-    let step = (to / from).powf(1.0 / BARS as f64).max(1.05);
-    let mut edges = vec![from];
-    while edges[edges.len() - 1] < to {
-        edges.push(edges[edges.len() - 1] * step);
-    }
-    let counts: Vec<u64> = edges
-        .windows(2)
-        .enumerate()
-        .map(|(at, edge)| {
-            let low = if at == 0 { 0 } else { edge[0] as u64 + 1 };
-            latency.count_between(low, edge[1] as u64)
-        })
-        .collect();
-    let most = counts.iter().copied().max().unwrap_or(1).max(1);
-    lines.push(String::new());
-    lines.push("latency".to_string());
-    for (edge, count) in edges.windows(2).zip(&counts) {
-        let bar = bar(*count as f64 / most as f64, BAR);
-        let share = *count as f64 / latency.len() as f64;
-        let upto = micros(edge[1] as u64);
-        lines.push(
-            format!("  up to {upto:>8}  {:>7}  {bar:<BAR$} {:>11}", percent(share), number(*count))
-                .trim_end()
-                .to_string(),
-        );
-    }
-}
+#[cfg(test)]
+mod tests {
+    use model::{HttpInterval, HttpPhases, StatusCount};
 
-/// Requests a second over time, one line.
-fn course(load: &HttpLoad, lines: &mut Vec<String>) {
-    let whole: Vec<f64> = load
-        .over_time
-        .iter()
-        .filter(|one| one.duration_s > 0.2)
-        .map(|one| one.requests as f64 / one.duration_s)
-        .collect();
-    if whole.len() < 3 || load.requests == 0 {
-        return;
+    use super::*;
+
+    #[test]
+    fn text_fits_eighty_columns_and_cannot_act_on_a_terminal() {
+        let us = 1_234_567;
+        let latency = Latency { count: 1_000_000, p50: us, p99: us, max: us, ..Latency::default() };
+        let mut load = HttpLoad {
+            urls: vec!["http://a\x1b[2J/".to_string(), "http://b/".to_string()],
+            connections: 10,
+            threads: 1,
+            new_connections: true,
+            rate_per_s: Some(12_345.0),
+            duration_s: 10.0,
+            requests: 1_000_000,
+            requests_per_s: 100_000.0,
+            unfinished: 3,
+            unsent: Some(12),
+            statuses: [(200, 999_999), (600, 1)]
+                .map(|(status, count)| StatusCount { status, count })
+                .to_vec(),
+            latency_us: latency,
+            intended_latency_us: Some(latency),
+            phases_us: HttpPhases { name_lookup: Some(latency), ..HttpPhases::default() },
+            over_time: vec![
+                HttpInterval { duration_s: 1.0, requests: 5, ..HttpInterval::default() };
+                3
+            ],
+            ..HttpLoad::default()
+        };
+        load.errors.tls.insert("bad \x07 certificate".to_string(), 2);
+        load.errors.timeout_connect = 1;
+        load.syn_retransmissions.push(SynRetransmissions {
+            server: "198.18.0.1:80".parse().unwrap(),
+            attempted: 110_811,
+            opened: vec![460, 0, 3],
+            timed_out: 1,
+            still_connecting: 0,
+            waited_us: 463_000_000,
+        });
+        let text = text(&load, &Histogram::new(3).unwrap(), Style::default());
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+            assert!(!line.contains(['\x1b', '\x07']), "{line:?}");
+        }
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "http://a\\x1b[2J/ and 1 more, 10 connections, 1 thread",
+            "1,000,000 in 10.0 s: 100,000/s, 0 B/s; 3 in flight at the end",
+            "999,999 × 200, 1 × other",
+            "2 × TLS: bad \\x07 certificate 1 × timeout: not connected (--ca FILE",
+            "12 requests due and never sent",
+            "retransmitted for 464 of 110,811 connections to 198.18.0.1:80: 460 once, 3 3 times, 1 \
+             timed out; 7 min 43 s of waiting in total",
+            "responses a second over time, 5 to 5",
+        ] {
+            assert!(words.contains(part), "{part}\n{text}");
+        }
     }
-    let each = whole.len().div_ceil(COURSE);
-    let points: Vec<f64> =
-        whole.chunks(each).map(|some| some.iter().sum::<f64>() / some.len() as f64).collect();
-    let most = points.iter().copied().fold(0.0, f64::max);
-    let least = points.iter().copied().fold(f64::INFINITY, f64::min);
-    let line = sparkline(&points);
-    lines.push(String::new());
-    lines.push(format!("answers a second over time, {} to {}", rate(least), rate(most)));
-    lines.push(format!("  {line}"));
 }

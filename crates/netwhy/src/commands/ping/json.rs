@@ -1,15 +1,16 @@
-//! The report of `netwhy ping --json`.
+//! The document of `netwhy ping --json`.
 
 use model::PingReport;
 
 use crate::output;
 
-/// Prints a report for programs.
+/// Prints a report as JSON.
 pub(super) fn print_json(report: PingReport) -> anyhow::Result<()> {
     let report = PingReport {
         schema_version: PingReport::SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
         ..report
     };
-    output::print(&format!("{}\n", serde_json::to_string_pretty(&report)?), None, false)
+    let json = serde_json::to_string_pretty(&report)?;
+    output::print(&format!("{}\n", text::sanitize::json(&json)), None, false)
 }

@@ -1,50 +1,45 @@
-//! `netwhy ping`: round trips, and under load.
+//! Runs `netwhy ping`.
 
-use super::load;
-use super::show;
-
-use std::io::Write as _;
+use model::PingReport;
+use probe::ping::Event;
+use sys::Stop;
 
 use super::json::print_json;
 use super::options::PingOptions;
-use model::PingReport;
-use probe::ping::Event;
-
+use super::{show, under_load};
 use crate::probing::failure;
 use crate::{output, window};
-use sys::Stop;
 
 /// `netwhy ping`
 pub(crate) fn run(options: &PingOptions) -> anyhow::Result<u8> {
     window::enter(&options.netns)?;
     if let Some(url) = &options.load.download {
-        return load::load(options, url, &Stop::on_signals()?);
+        return under_load::download(options, url, &Stop::on_signals()?);
     }
     if options.load.under_load.is_some() {
-        return load::run(options, &Stop::on_signals()?);
+        return under_load::run(options, &Stop::on_signals()?);
     }
     let settings = options.settings()?;
-    let targets = options.asked()?;
-    // Not before: a name may take long to look up, and Ctrl-C must end that.
+    let targets = options.resolved_targets()?;
+    // Not before: Ctrl-C has to end a name look-up that takes long.
     let stop = Stop::on_signals()?;
-    let lines = show::Lines::new(&targets);
+    let lines = show::EventLines::new(&targets);
     let silent = options.quiet || options.json;
-    let mut written = Ok(());
+    let mut printed = Ok(());
     let pings = probe::ping::run(&targets, &settings, &stop, &mut |event: Event| {
-        if !silent && written.is_ok() {
-            let line = lines.line(&event);
-            written = writeln!(std::io::stdout(), "{}", output::harmless(&line));
+        if !silent && printed.is_ok() {
+            printed = output::print(&format!("{}\n", lines.line(&event)), None, false);
         }
     });
     let pings = pings.map_err(failure)?;
-    written?;
-    let answered = pings.iter().any(|ping| ping.answered > 0);
+    printed?;
+    let replied = pings.iter().any(|ping| ping.received > 0);
     if options.json {
         print_json(PingReport { pings, ..PingReport::default() })?;
     } else {
-        let text = pings.iter().map(show::summary).collect::<Vec<_>>().join("\n");
-        let before = if silent { "" } else { "\n" };
-        output::print(&output::harmless(&format!("{before}{text}")), None, false)?;
+        let summaries: Vec<String> = pings.iter().map(show::summary).collect();
+        let separator = if silent { "" } else { "\n" };
+        output::print(&format!("{separator}{}", summaries.join("\n")), None, false)?;
     }
-    Ok(u8::from(!answered))
+    Ok(u8::from(!replied))
 }

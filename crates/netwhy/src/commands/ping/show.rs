@@ -1,71 +1,76 @@
-//! Pings as people read them: a line for each packet, as ping users know it, and the summary.
+//! Pings as text: a line for each packet, as ping(8) prints it, and the summary.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use model::{Ping, PingMethod, ReplyKind};
-use probe::ping::{Asked, Event, What};
+use probe::ping::{Event, EventKind, PingTarget, Protocol};
 use text::figures::round_trip;
-use text::{number, percent, wrap};
+use text::{Style, micros, number, percent, share, wrap};
 
-/// Columns.
-const WIDTH: usize = 80;
+/// Columns of a line.
+const WIDTH: usize = Style::DEFAULT_WIDTH;
+/// Most kinds of replies in a summary.
+const MAX_REPLY_KINDS_SHOWN: usize = 8;
 
 /// Lines of packets.
-pub(super) struct Lines {
-    /// Names of the targets, where there are several.
-    names: Vec<String>,
+pub(super) struct EventLines {
+    /// What a line begins with: the target's name, if there are several.
+    prefixes: Vec<String>,
     ports: Vec<Option<u16>>,
 }
 
-impl Lines {
-    pub(super) fn new(targets: &[Asked]) -> Self {
+impl EventLines {
+    pub(super) fn new(targets: &[PingTarget]) -> Self {
         let several = targets.len() > 1;
-        Lines {
-            names: targets
-                .iter()
-                .map(|target| if several { format!("{}: ", target.name) } else { String::new() })
-                .collect(),
-            ports: targets
-                .iter()
-                .map(|target| (target.how != probe::ping::How::Icmp).then_some(target.to.port()))
-                .collect(),
+        let prefix = |target: &PingTarget| match several {
+            true => format!("{}: ", target.name),
+            false => String::new(),
+        };
+        let port =
+            |target: &PingTarget| (target.protocol != Protocol::Icmp).then_some(target.to.port());
+        EventLines {
+            prefixes: targets.iter().map(prefix).collect(),
+            ports: targets.iter().map(port).collect(),
         }
     }
 
     /// The line of an event.
     pub(super) fn line(&self, event: &Event) -> String {
-        let name = self.names.get(event.target).map_or("", String::as_str);
-        let number = event.number;
-        match &event.what {
-            What::Silence => format!("{name}no answer: seq {number}"),
-            What::Unsent(why) => {
-                let words = format!("{name}not sent: seq {number}, {why}");
-                wrap(&words, "", "  ", WIDTH).join("\n")
+        let prefix = self.prefixes.get(event.target).map_or("", String::as_str);
+        let sequence = event.sequence;
+        match &event.kind {
+            EventKind::Timeout => format!("{prefix}no reply: seq {sequence}"),
+            EventKind::SendError(why) => {
+                let text = format!("{prefix}not sent: seq {sequence}, {why}");
+                wrap(&text, "", "  ", WIDTH).join("\n")
             }
-            What::Answer { kind, from, hops, bytes, round_trip, late, duplicate } => {
+            EventKind::Reply { kind, from, ttl, bytes, round_trip, late, duplicate } => {
                 let port = self.ports.get(event.target).copied().flatten();
-                let whose = match port.filter(|_| !kind.is_error()) {
-                    Some(port) => std::net::SocketAddr::new(*from, port).to_string(),
+                let from = match port.filter(|_| !kind.is_error()) {
+                    Some(port) => SocketAddr::new(*from, port).to_string(),
                     None => from.to_string(),
                 };
                 let what = match (kind, bytes) {
-                    (ReplyKind::EchoReply, Some(bytes)) => format!("{bytes} B"),
-                    (ReplyKind::Datagram, Some(bytes)) => format!("UDP, {bytes} B"),
-                    (kind, _) => kind.words().to_string(),
+                    (ReplyKind::EchoReply, Some(bytes)) => text::bytes((*bytes).into()),
+                    (ReplyKind::Datagram, Some(bytes)) => {
+                        format!("UDP, {}", text::bytes((*bytes).into()))
+                    }
+                    (kind, _) => kind.description().to_string(),
                 };
-                let mut line = format!("{name}{what} from {whose}: seq {number}");
-                if let Some(hops) = hops.filter(|_| round_trip.is_some()) {
-                    let _ = write!(line, ", ttl {hops}");
+                let mut line = format!("{prefix}{what} from {from}: seq {sequence}");
+                if let Some(ttl) = ttl.filter(|_| round_trip.is_some()) {
+                    let _ = write!(line, ", ttl {ttl}");
                 }
                 if let Some(time) = round_trip {
-                    let _ = write!(line, ", {}", time_of(*time));
+                    let _ = write!(line, ", {}", milliseconds(*time));
                 }
                 if *late {
                     line.push_str(" (late: counts as lost)");
                 }
                 if *duplicate {
-                    line.push_str(" (again)");
+                    line.push_str(" (duplicate)");
                 }
                 line
             }
@@ -73,103 +78,98 @@ impl Lines {
     }
 }
 
-fn time_of(time: Duration) -> String {
+fn milliseconds(time: Duration) -> String {
     round_trip(time.as_secs_f64() * 1e3)
 }
 
 /// The summary of one target.
 pub(super) fn summary(ping: &Ping) -> String {
-    let mut text = String::new();
-    let mut line = |words: String| {
-        text.push_str(&words);
-        text.push('\n');
-    };
+    let mut lines = wrap(&target(ping), "", "  ", WIDTH);
+    lines.extend(wrap(&counts(ping), "  ", "    ", WIDTH));
+    if let Some(why) = &ping.last_send_error {
+        lines.extend(wrap(&format!("not sent: {why}"), "  ", "    ", WIDTH));
+    }
+    if let Some(times) = ping.round_trip {
+        let [min, mean, max] = [times.min_ms, times.mean_ms, times.max_ms].map(round_trip);
+        let [p50, p90, p99] = [times.p50_ms, times.p90_ms, times.p99_ms].map(round_trip);
+        let jitter = times.jitter_ms.map(|ms| format!(", jitter {}", round_trip(ms)));
+        lines.push(format!("  RTT  min {min}, avg {mean}, max {max}"));
+        let jitter = jitter.unwrap_or_default();
+        lines.push(format!("       p50 {p50}, p90 {p90}, p99 {p99}{jitter}"));
+    }
+    // Echo replies are what is expected of an echo request.
+    let other = ping.replies.iter().filter(|replies| replies.kind != ReplyKind::EchoReply);
+    for replies in other.take(MAX_REPLY_KINDS_SHOWN) {
+        let (count, kind) = (number(replies.count), replies.kind.description());
+        let text = format!("replies: {count} × {kind} from {}", replies.from);
+        lines.extend(wrap(&text, "  ", "    ", WIDTH));
+    }
+    if ping.round_trip.is_some() {
+        lines.extend(wrap(&clock(ping), "  ", "    ", WIDTH));
+    }
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// What was pinged, and how.
+fn target(ping: &Ping) -> String {
     let address = ping.address.map(|address| address.to_string()).unwrap_or_default();
-    let who = if ping.target == address || ping.port.is_some_and(|_| ping.target.contains(&address))
-    {
-        ping.target.clone()
-    } else {
-        format!("{} ({address})", ping.target)
+    let is_address =
+        ping.target == address || ping.port.is_some_and(|_| ping.target.contains(&address));
+    let target = match is_address {
+        true => ping.target.clone(),
+        false => format!("{} ({address})", ping.target),
     };
     let port = match ping.port {
         Some(port) if !ping.target.ends_with(&format!(":{port}")) => format!(", port {port}"),
         _ => String::new(),
     };
-    let what = format!("{who}{port}: {}, {} B of payload", method(ping.method), ping.payload_bytes);
-    wrap(&what, "", "  ", WIDTH).into_iter().for_each(&mut line);
-    let over = ping.sent.saturating_sub(ping.waiting);
-    let loss = if over > 0 { percent(ping.lost as f64 / over as f64) } else { "?".to_string() };
+    let method = match ping.method {
+        PingMethod::Icmp => "ICMP echo",
+        PingMethod::TcpSyn => "TCP SYN",
+        PingMethod::TcpConnect => "TCP connect (SYNs alone need CAP_NET_RAW)",
+        PingMethod::Udp => "UDP",
+    };
+    let payload = text::bytes(ping.payload_bytes.into());
+    format!("{target}{port}: {method}, {payload} of payload")
+}
+
+fn counts(ping: &Ping) -> String {
+    let completed = ping.sent.saturating_sub(ping.pending);
+    let loss = match completed {
+        0 => "loss unknown".to_string(),
+        completed => format!("{} lost", percent(share(ping.lost as f64, completed as f64))),
+    };
     let mut counts =
-        format!("  sent {}, answered {}, lost {loss}", number(ping.sent), number(ping.answered));
+        format!("{} sent, {} received, {loss}", number(ping.sent), number(ping.received));
     for (count, what) in [
-        (ping.waiting, "still awaited"),
+        (ping.pending, "still outstanding"),
         (ping.late, "late"),
-        (ping.duplicates, "duplicates"),
-        (ping.unsent, "not sent"),
+        (ping.duplicates, "duplicate"),
+        (ping.send_errors, "not sent"),
     ] {
         if count > 0 {
             let _ = write!(counts, ", {} {what}", number(count));
         }
     }
-    wrap(&counts, "", "    ", WIDTH).into_iter().for_each(&mut line);
-    if let Some(why) = &ping.unsent_why {
-        let words = format!("not sent: {why}");
-        wrap(&words, "  ", "    ", WIDTH).into_iter().for_each(&mut line);
-    }
-    if let Some(times) = ping.round_trip {
-        let ms = round_trip;
-        line(format!(
-            "  round trip min {}, avg {}, max {}",
-            ms(times.min_ms),
-            ms(times.mean_ms),
-            ms(times.max_ms)
-        ));
-        let mut spread = format!(
-            "             p50 {}, p90 {}, p99 {}",
-            ms(times.p50_ms),
-            ms(times.p90_ms),
-            ms(times.p99_ms)
-        );
-        if let Some(jitter) = times.jitter_ms {
-            let _ = write!(spread, ", jitter {}", ms(jitter));
-        }
-        line(spread);
-    }
-    // One way to answer needs no words, where it is the usual one.
-    let usual = |kind: ReplyKind| kind == ReplyKind::EchoReply;
-    for answers in ping.replies.iter().filter(|answers| !usual(answers.kind)).take(8) {
-        let (count, kind) = (number(answers.count), answers.kind.words());
-        let words = format!("answers: {count} × {kind} from {}", answers.from);
-        wrap(&words, "  ", "    ", WIDTH).into_iter().for_each(&mut line);
-    }
-    if ping.round_trip.is_some() {
-        wrap(&clock(ping), "  ", "    ", WIDTH).into_iter().for_each(&mut line);
-    }
-    text
+    counts
 }
 
+/// Which clock took the times.
 fn clock(ping: &Ping) -> String {
     let clock = ping.clock;
-    let adds = match (clock.process_adds_p50_us, clock.process_adds_p99_us) {
-        (Some(p50), Some(p99)) => format!("p50 {p50:.0} µs, p99 {p99:.0} µs"),
+    let us = |us: f64| micros(us.round() as u64);
+    let overhead = match (clock.process_overhead_p50_us, clock.process_overhead_p99_us) {
+        (Some(p50), Some(p99)) => format!("p50 {}, p99 {}", us(p50), us(p99)),
         _ => String::new(),
     };
-    match (clock.by_kernel, clock.by_process) {
-        (_, 0) => format!("times by the kernel; netwhy's own clock would add {adds}"),
-        (0, _) => "times by netwhy's own clock, its delays among them".to_string(),
-        (kernel, process) => {
-            format!("times by the kernel ({kernel}) and netwhy ({process}: these add {adds})")
-        }
-    }
-}
-
-/// What was sent, in words.
-fn method(method: PingMethod) -> &'static str {
-    match method {
-        PingMethod::Icmp => "ICMP echo",
-        PingMethod::TcpSyn => "TCP SYN",
-        PingMethod::TcpConnect => "TCP connections (no CAP_NET_RAW for bare SYNs)",
-        PingMethod::Udp => "UDP",
+    match (clock.kernel_timed, clock.process_timed) {
+        (_, 0) => format!("timed by the kernel; netwhy's own clock would add {overhead}"),
+        (0, _) => "timed by netwhy's own clock, its own delays included".to_string(),
+        (kernel, process) => format!(
+            "{} timed by the kernel, {} by netwhy's own clock, which adds {overhead}",
+            number(kernel),
+            number(process)
+        ),
     }
 }
 
@@ -180,21 +180,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_as_ping_has_them() {
-        let to = "198.18.0.1:80".parse().unwrap();
+    fn lines_look_like_those_of_ping() {
+        let to: SocketAddr = "198.18.0.1:80".parse().unwrap();
         let name = "198.18.0.1".to_string();
-        let lines = Lines::new(&[Asked { name, to, how: probe::ping::How::Icmp, size: 56 }]);
-        let what = What::Answer {
+        let target = PingTarget { name, to, protocol: Protocol::Icmp, payload_bytes: 56 };
+        let lines = EventLines::new(&[target]);
+        let kind = EventKind::Reply {
             kind: ReplyKind::EchoReply,
             from: to.ip(),
-            hops: Some(64),
+            ttl: Some(64),
             bytes: Some(64),
             round_trip: Some(Duration::from_micros(214)),
             late: false,
             duplicate: false,
         };
-        let line = lines.line(&Event { target: 0, number: 1, what });
+        let line = lines.line(&Event { target: 0, sequence: 1, kind });
         assert_eq!(line, "64 B from 198.18.0.1: seq 1, ttl 64, 0.214 ms");
+        let timeout = Event { target: 0, sequence: 2, kind: EventKind::Timeout };
+        assert_eq!(lines.line(&timeout), "no reply: seq 2");
     }
 
     #[test]
@@ -205,7 +208,7 @@ mod tests {
             address: Some(address),
             port: Some(65_535),
             sent: 1_000_000,
-            answered: 999_000,
+            received: 999_000,
             lost: 1000,
             late: 10,
             duplicates: 10,
@@ -225,10 +228,10 @@ mod tests {
                 count: 1000,
             }],
             clock: PingClock {
-                by_kernel: 990_000,
-                by_process: 9000,
-                process_adds_p50_us: Some(12.0),
-                process_adds_p99_us: Some(1234.0),
+                kernel_timed: 990_000,
+                process_timed: 9000,
+                process_overhead_p50_us: Some(12.0),
+                process_overhead_p99_us: Some(1234.0),
             },
             ..Ping::default()
         };
@@ -236,6 +239,15 @@ mod tests {
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
-        assert!(text.contains("lost 0.1 %"), "{text}");
+        assert!(
+            text.contains("\n  1,000,000 sent, 999,000 received, 0.1 % lost, 10 late"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn without_completed_packets_the_loss_is_unknown() {
+        let text = summary(&Ping { sent: 2, pending: 2, ..Ping::default() });
+        assert!(text.contains("2 sent, 0 received, loss unknown, 2 still outstanding"), "{text}");
     }
 }

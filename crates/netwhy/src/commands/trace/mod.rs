@@ -1,11 +1,15 @@
-//! `netwhy trace`: the hops on the way to a host.
+//! `netwhy trace`: the hops of a route.
 //!
-//! - [`options`]: what can be asked
-//! - [`show`]: a route as text
+//! - [`options`]: the command line
+//! - [`run`]: traces once, or in rounds
+//! - [`show`]: a route hop by hop; [`table`]: as a table that is redrawn; [`notes`]: what both say of the
+//!   route as a whole
 
+mod notes;
 mod options;
 mod run;
 mod show;
+mod table;
 
 pub(crate) use options::TraceOptions as Options;
 pub(crate) use run::run;

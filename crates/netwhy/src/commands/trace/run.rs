@@ -1,68 +1,67 @@
-//! `netwhy trace`: the hops on the way to a host.
+//! Runs `netwhy trace`.
 
-use super::show;
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
 
-use std::time::Instant;
+use model::{Route, TraceReport};
+use probe::trace::{Settings, Tracer};
+use sys::Stop;
 
 use super::options::TraceOptions;
-use model::{Route, TraceReport};
-use probe::trace::{Settings, Trace};
-
+use super::{show, table};
 use crate::probing::failure;
 use crate::{output, window};
-use sys::Stop;
 
 /// `netwhy trace`
 pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<u8> {
     window::enter(&options.netns)?;
     let settings = options.settings()?;
-    // Not before: a name may take long to look up, and Ctrl-C must end that.
+    // Not before: Ctrl-C has to end a name look-up that takes long.
     let stop = Stop::on_signals()?;
     let route = match options.watch {
         None => probe::trace::run(settings, &stop).map_err(failure)?,
-        Some(every) => again(options, settings, every, &stop)?,
+        Some(interval) => watch(options, settings, interval, &stop)?,
     };
+    let code = u8::from(!route.reached);
     if options.json {
-        let code = u8::from(!route.reached);
         let report = TraceReport {
             schema_version: TraceReport::SCHEMA_VERSION,
             netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
             route,
         };
-        output::print(&format!("{}\n", serde_json::to_string_pretty(&report)?), None, false)?;
-        return Ok(code);
+        let json = serde_json::to_string_pretty(&report)?;
+        output::print(&format!("{}\n", text::sanitize::json(&json)), None, false)?;
+    } else if options.watch.is_none() {
+        output::print(&show::text(&route), None, false)?;
+    } else if !std::io::stdout().is_terminal() {
+        output::print(&table::text(&route), None, false)?;
     }
-    if options.watch.is_none() {
-        output::print(&output::harmless(&show::route(&route)), None, false)?;
-    } else if !std::io::IsTerminal::is_terminal(&std::io::stdout()) {
-        output::print(&output::harmless(&show::table(&route)), None, false)?;
-    }
-    Ok(u8::from(!route.reached))
+    Ok(code)
 }
 
-/// A round every so often, until the last or Ctrl-C; on a terminal with what is known so far.
-fn again(
+/// Sends a round in each interval, until the last one or Ctrl-C; redraws the table on a terminal.
+fn watch(
     options: &TraceOptions,
     settings: Settings,
-    every: std::time::Duration,
+    interval: Duration,
     stop: &Stop,
 ) -> anyhow::Result<Route> {
     let queries = settings.queries;
-    let mut trace = Trace::open(settings).map_err(failure)?;
-    let shown = !options.json && std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let mut tracer = Tracer::open(settings).map_err(failure)?;
+    let redraw = !options.json && std::io::stdout().is_terminal();
     let mut rounds = 0;
     while !stop.is_set() && options.count.is_none_or(|count| rounds < count) {
-        let next = Instant::now() + every;
-        trace.send(queries, stop).map_err(failure)?;
-        trace.collect(next, false, stop).map_err(failure)?;
+        let next_round = Instant::now() + interval;
+        tracer.send_round(queries, stop).map_err(failure)?;
+        tracer.collect(next_round, stop).map_err(failure)?;
         rounds += 1;
-        if shown {
-            let text = show::table(&trace.route());
-            output::screen(output::harmless(&text).as_bytes())?;
+        if redraw {
+            let text = table::text(&tracer.route());
+            output::screen(text::sanitize::output(&text).as_bytes())?;
         }
     }
     if !stop.is_set() {
-        trace.finish(stop).map_err(failure)?;
+        tracer.finish(stop).map_err(failure)?;
     }
-    Ok(trace.route())
+    Ok(tracer.route())
 }

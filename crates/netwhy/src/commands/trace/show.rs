@@ -1,299 +1,189 @@
-//! A route as text: hop by hop as traceroute has it, and as a table that is redrawn.
+//! A route hop by hop, as traceroute(8) prints it.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use model::{Hop, HopProbe, ReplyKind, Route, TraceMethod};
-use text::{number, percent, wrap};
-
+use model::{Hop, HopProbe, ReplyKind, Route};
 use text::figures::round_trip;
+use text::{Style, columns, sanitize, wrap};
 
-/// Columns.
-const WIDTH: usize = 80;
-/// Columns of a name in the table.
-const NAME: usize = 27;
+use super::notes::{heading, notes};
 
-/// The route, hop by hop.
-pub(super) fn route(route: &Route) -> String {
-    let mut text = format!("{}\n", head(route));
-    let mut before: &[String] = &[];
+/// Columns of a line.
+const WIDTH: usize = Style::DEFAULT_WIDTH;
+/// Indent of lines that belong to the hop above.
+const HOP_INDENT: &str = "       ";
+
+/// The route and its notes.
+pub(super) fn text(route: &Route) -> String {
+    let mut lines = wrap(&heading(route), "", "  ", WIDTH);
+    let mut known_changes: &[String] = &[];
     for hop in &route.hops {
-        hop_lines(hop, &mut text);
-        // What changed earlier is still so here.
-        for change in hop.changes.iter().filter(|change| !before.contains(change)) {
-            note(&mut text, "       ", change);
+        lines.extend(hop_lines(hop));
+        // Changes of an earlier hop are not repeated.
+        for change in hop.changes.iter().filter(|change| !known_changes.contains(change)) {
+            lines.extend(detail(change));
         }
-        before = &hop.changes;
-        mpls(hop, &mut text);
+        known_changes = &hop.changes;
+        lines.extend(mpls_lines(hop));
     }
-    end(route, &mut text);
-    text
+    for note in notes(route) {
+        lines.extend(wrap(&note, "", "  ", WIDTH));
+    }
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
-fn head(route: &Route) -> String {
-    let address = route.address.map(|address| address.to_string()).unwrap_or_default();
-    let who = if route.target.contains(&address) {
-        route.target.clone()
-    } else {
-        format!("{} ({address})", route.target)
-    };
-    let port = route.port.map(|port| format!(", port {port}")).unwrap_or_default();
-    let what = match route.method {
-        TraceMethod::Udp => "UDP",
-        TraceMethod::Tcp => "TCP SYN",
-        TraceMethod::Icmp => "ICMP echo",
-    };
-    let flow = if route.one_flow { "one flow" } else { "each packet a flow of its own" };
-    let words = format!("the way to {who}: {what}{port}, {flow}");
-    wrap(&words, "", "  ", WIDTH).join("\n")
+/// A line that belongs to the hop above.
+fn detail(text: &str) -> Vec<String> {
+    wrap(text, HOP_INDENT, &format!("{HOP_INDENT}  "), WIDTH)
 }
 
-/// The lines of a hop: one for each router, its times behind it.
-fn hop_lines(hop: &Hop, text: &mut String) {
-    let start = format!("{:>3}  ", hop.distance);
-    // Neighbours of the same router share a name.
-    let mut groups: Vec<(Option<IpAddr>, Vec<&HopProbe>)> = Vec::new();
+/// The packets of a hop that one router replied to.
+struct Replies<'a> {
+    from: IpAddr,
+    probes: Vec<&'a HopProbe>,
+}
+
+/// The lines of a hop: one for each router, with its round-trip times.
+fn hop_lines(hop: &Hop) -> Vec<String> {
+    let mut routers: Vec<Replies<'_>> = Vec::new();
     for probe in &hop.probes {
-        match groups.iter_mut().find(|(from, _)| *from == probe.from) {
-            Some((_, probes)) => probes.push(probe),
-            None => groups.push((probe.from, vec![probe])),
+        let Some(from) = probe.from else { continue };
+        match routers.iter_mut().find(|known| known.from == from) {
+            Some(known) => known.probes.push(probe),
+            None => routers.push(Replies { from, probes: vec![probe] }),
         }
     }
-    // Silence stands behind what was answered.
-    groups.sort_by_key(|(from, _)| from.is_none());
-    let stars = groups.iter().find(|(from, _)| from.is_none()).map_or(0, |(_, all)| all.len());
-    let last = groups.iter().filter(|(from, _)| from.is_some()).count().saturating_sub(1);
-    if groups.iter().all(|(from, _)| from.is_none()) {
-        let _ = writeln!(text, "{start}{}", vec!["*"; stars.max(1)].join(" "));
-        return;
-    }
-    let answered = groups.iter().filter_map(|(from, probes)| Some(((*from)?, probes)));
-    for (index, (from, probes)) in answered.enumerate() {
-        let router = hop.routers.iter().find(|router| router.address == from);
-        let name = router.and_then(|router| router.name.as_deref());
-        let who = name.map_or_else(|| from.to_string(), |name| format!("{name} ({from})"));
-        let mut times = String::new();
-        for probe in probes {
-            let ms = probe.ms.map(round_trip).unwrap_or_default();
-            let mark = probe.kind.and_then(ReplyKind::mark);
-            let _ = write!(times, "  {ms}{}", mark.map(|m| format!(" {m}")).unwrap_or_default());
-        }
+    let start = format!("{:>3}  ", hop.ttl);
+    let lost = hop.probes.iter().filter(|probe| probe.from.is_none()).count();
+    let Some(last) = routers.len().checked_sub(1) else {
+        return vec![format!("{start}{}", vec!["*"; lost.max(1)].join(" "))];
+    };
+    let mut lines = Vec::new();
+    for (index, replies) in routers.iter().enumerate() {
+        let mut times = times(replies);
         if index == last {
-            times.push_str(&"  *".repeat(stars));
+            times.extend(std::iter::repeat_n("*".to_string(), lost));
+            times.extend(hop.mtu.map(|mtu| format!("mtu {mtu}")));
         }
-        if let Some(mtu) = hop.mtu.filter(|_| index == last) {
-            let _ = write!(times, "  mtu {mtu}");
-        }
+        let router = router_name(hop, replies.from);
         let start = if index == 0 { start.as_str() } else { "     " };
-        let one = format!("{start}{who}{times}");
-        if one.chars().count() <= WIDTH {
-            let _ = writeln!(text, "{one}");
+        let line = format!("{start}{router}  {}", times.join("  "));
+        if columns(&line) <= WIDTH {
+            lines.push(line);
         } else {
-            for line in wrap(&who, start, "       ", WIDTH) {
-                let _ = writeln!(text, "{line}");
-            }
-            note(text, "       ", times.trim_start());
+            lines.extend(wrap(&router, start, HOP_INDENT, WIDTH));
+            lines.extend(detail(&times.join("  ")));
         }
-        let said = probes.iter().filter_map(|probe| probe.kind).find(|kind| kind.mark().is_some());
-        if let Some(kind) = said {
-            note(text, "       ", &format!("{}: {}", kind.mark().unwrap_or("!"), kind.words()));
+        let kinds = replies.probes.iter().filter_map(|probe| probe.kind);
+        let mut annotated = kinds.filter_map(|kind| Some((kind.mark()?, kind)));
+        if let Some((mark, kind)) = annotated.next() {
+            lines.extend(detail(&format!("{mark}: {}", kind.description())));
         }
+    }
+    lines
+}
+
+/// The round-trip times of a router, with traceroute's annotations.
+fn times(replies: &Replies<'_>) -> Vec<String> {
+    let time = |probe: &&HopProbe| {
+        let time = probe.round_trip_ms.map(round_trip).unwrap_or_default();
+        match probe.kind.and_then(ReplyKind::mark) {
+            Some(mark) => format!("{time} {mark}"),
+            None => time,
+        }
+    };
+    replies.probes.iter().map(time).collect()
+}
+
+/// Name and address of a router.
+fn router_name(hop: &Hop, address: IpAddr) -> String {
+    let router = hop.routers.iter().find(|router| router.address == address);
+    match router.and_then(|router| router.name.as_deref()) {
+        Some(name) => format!("{} ({address})", sanitize::line(name)),
+        None => address.to_string(),
     }
 }
 
-fn mpls(hop: &Hop, text: &mut String) {
+/// The MPLS labels of a hop.
+fn mpls_lines(hop: &Hop) -> Vec<String> {
+    let mut lines = Vec::new();
     for router in hop.routers.iter().filter(|router| !router.mpls.is_empty()) {
-        let labels: Vec<String> = (router.mpls.iter())
-            .map(|label| format!("{} (class {}, ttl {})", label.label, label.class, label.ttl))
-            .collect();
-        note(text, "       ", &format!("MPLS label {}", labels.join(", ")));
+        let label = |label: &model::MplsLabel| {
+            format!("{} (class {}, ttl {})", label.label, label.traffic_class, label.ttl)
+        };
+        let labels: Vec<String> = router.mpls.iter().map(label).collect();
+        lines.extend(detail(&format!("MPLS label {}", labels.join(", "))));
     }
+    lines
 }
 
-/// What is said of the whole.
-fn end(route: &Route, text: &mut String) {
-    if let Some(mtu) = route.path_mtu {
-        note(text, "", &format!("largest packet to the target: {mtu} B"));
-    }
-    for words in &route.notes {
-        note(text, "", words);
-    }
-    let limited: Vec<String> = route
-        .hops
-        .iter()
-        .filter(|hop| hop.limits_replies)
-        .map(|hop| hop.distance.to_string())
-        .collect();
-    if !limited.is_empty() {
-        let (hops, answer, limit) = match limited.len() {
-            1 => ("hop", "answers", "it limits its answers"),
-            _ => ("hops", "answer", "they limit their answers"),
-        };
-        let words = format!(
-            "{hops} {} {answer} fewer packets than a hop behind: {limit}, no packet is lost there",
-            limited.join(", ")
-        );
-        note(text, "", &words);
-    }
-    let last = route.hops.iter().rev().find(|hop| hop.answered > 0);
-    if !route.reached {
-        let words = match last.and_then(|hop| Some((hop, hop.routers.first()?))) {
-            Some((hop, router)) if router.kind.mark().is_some() => format!(
-                "the way ends at hop {}: {} says: {}",
-                hop.distance,
-                router.address,
-                router.kind.words()
-            ),
-            Some((hop, router)) => format!(
-                "the target did not answer; the last hop that did is {}, {}: what comes behind it \
-                 is lost, filtered, or says nothing (another kind may get through: --tcp, --icmp)",
-                hop.distance, router.address
-            ),
-            None => "nothing answered: no hop, and not the target".to_string(),
-        };
-        note(text, "", &words);
-        return;
-    }
-    if let Some(hop) = route.hops.last().filter(|hop| hop.answered < hop.finished) {
-        let share = |hop: &Hop| 1.0 - hop.answered as f64 / hop.finished.max(1) as f64;
-        let lost = percent(share(hop));
-        let limits = hop.routers.iter().any(|router| router.kind == ReplyKind::PortUnreachable);
-        if limits {
-            // Most hosts send a few a second of these.
-            let words = format!(
-                "the target left {lost} unanswered; hosts limit how often they say that a port is \
-                 unreachable: whether packets are lost, --icmp or --tcp tells"
-            );
-            return note(text, "", &words);
+/// A route of three hops with long names, for tests.
+#[cfg(test)]
+pub(super) fn test_route() -> Route {
+    use model::{HopTimes, Router};
+
+    let hop = |ttl, received, completed| {
+        let address: IpAddr = "2001:db8:ffff:ffff:ffff:ffff:ffff:1".parse().unwrap();
+        let (from, kind) = (Some(address), ReplyKind::TimeExceeded);
+        let probe = HopProbe { from, kind: Some(kind), round_trip_ms: Some(1234.5) };
+        let lost = HopProbe { from: None, kind: None, round_trip_ms: None };
+        Hop {
+            ttl,
+            sent: completed,
+            completed,
+            received,
+            routers: vec![Router {
+                address,
+                name: Some("a-router-with-a-name-of-many-letters.example.net".to_string()),
+                replies: received,
+                kind,
+                mpls: Vec::new(),
+            }],
+            probes: vec![probe, probe, lost],
+            round_trip: Some(HopTimes { max_ms: 1234.5, ..HopTimes::default() }),
+            mtu: Some(1500),
+            changes: vec!["NAT: destination 198.18.0.1 changed to 198.18.0.9".to_string()],
+            ..Hop::default()
         }
-        // The loss begins behind the last hop that answered more than the target does.
-        let whole = route
-            .hops
-            .iter()
-            .rposition(|before| before.finished > 0 && share(before) < share(hop) / 2.0);
-        let place = match whole.and_then(|at| route.hops.get(at)) {
-            Some(before) => format!("behind hop {}", before.distance),
-            None => "from the first hop on".to_string(),
-        };
-        let words = format!("{lost} of the packets to the target were not answered; {place}");
-        note(text, "", &words);
-    }
-}
-
-fn note(text: &mut String, start: &str, words: &str) {
-    for line in wrap(words, start, &format!("{start}  "), WIDTH) {
-        let _ = writeln!(text, "{line}");
-    }
-}
-
-/// The route as a table, as mtr has it.
-pub(super) fn table(route: &Route) -> String {
-    let mut text = format!("{}\n", head(route));
-    let _ = writeln!(
-        text,
-        "{:>3}  {:<NAME$} {:>5} {:>5} {:>6} {:>6} {:>6} {:>6} {:>6}",
-        "hop", "who", "lost", "sent", "last", "avg", "best", "worst", "jitter"
-    );
-    for hop in &route.hops {
-        let router = hop.routers.first();
-        let who = match router {
-            Some(router) => router.name.clone().unwrap_or_else(|| router.address.to_string()),
-            None => "*".to_string(),
-        };
-        let more = hop.routers.len().saturating_sub(1);
-        let who = if more > 0 { format!("{who} +{more}") } else { who };
-        let who: String = who.chars().take(NAME).collect();
-        let lost = match hop.finished {
-            0 => "".to_string(),
-            finished => percent(1.0 - hop.answered as f64 / finished as f64).replace(' ', ""),
-        };
-        let _ = write!(
-            text,
-            "{:>3}  {who:<NAME$} {:>5} {:>5}",
-            hop.distance,
-            if hop.limits_replies { "(lim)".to_string() } else { lost },
-            number(hop.sent)
-        );
-        if let Some(times) = hop.round_trip {
-            for ms in [times.last_ms, times.mean_ms, times.min_ms, times.max_ms] {
-                let _ = write!(text, " {:>6}", short(ms));
-            }
-            let _ = write!(text, " {:>6}", times.jitter_ms.map(short).unwrap_or_default());
-        }
-        text.push('\n');
-    }
-    text.push_str("times in milliseconds\n");
-    end(route, &mut text);
-    text
-}
-
-/// Milliseconds in six columns.
-fn short(ms: f64) -> String {
-    match ms {
-        ms if ms < 10.0 => format!("{ms:.2}"),
-        ms if ms < 1000.0 => format!("{ms:.1}"),
-        ms => format!("{ms:.0}"),
-    }
+    };
+    let mut route = Route {
+        target: "a-host-with-a-long-name.example.org".to_string(),
+        hops: vec![hop(1, 3, 3), hop(2, 1, 3), hop(3, 2, 3)],
+        ..Route::default()
+    };
+    route.hops[1].rate_limits_replies = true;
+    route
 }
 
 #[cfg(test)]
 mod tests {
-    use model::{HopTimes, Router};
-
     use super::*;
-
-    fn hop(distance: u8, answered: u64, finished: u64) -> Hop {
-        let from: IpAddr = "2001:db8:ffff:ffff:ffff:ffff:ffff:1".parse().unwrap();
-        let kind = ReplyKind::TimeExceeded;
-        let probe = HopProbe { from: Some(from), kind: Some(kind), ms: Some(1234.5) };
-        let silent = HopProbe { from: None, kind: None, ms: None };
-        Hop {
-            distance,
-            sent: finished,
-            finished,
-            answered,
-            routers: vec![Router {
-                address: from,
-                name: Some("a-router-with-a-name-of-many-letters.example.net".to_string()),
-                answered,
-                kind,
-                mpls: Vec::new(),
-            }],
-            probes: vec![probe, probe, silent],
-            round_trip: Some(HopTimes { max_ms: 1234.5, ..HopTimes::default() }),
-            mtu: Some(1500),
-            changes: vec!["NAT: its destination 198.18.0.1 was changed to 198.18.0.9".to_string()],
-            ..Hop::default()
-        }
-    }
 
     #[test]
     fn text_fits_eighty_columns() {
-        let mut all = Route {
-            target: "a-host-with-a-long-name.example.org".to_string(),
-            hops: vec![hop(1, 3, 3), hop(2, 1, 3), hop(3, 2, 3)],
-            ..Route::default()
-        };
-        all.hops[1].limits_replies = true;
+        let mut route = test_route();
         for reached in [true, false] {
-            all.reached = reached;
-            for text in [route(&all), table(&all)] {
-                for line in text.lines() {
-                    assert!(line.chars().count() <= WIDTH, "{line}");
-                }
-                assert!(text.contains("hop 2 answers fewer packets"), "{text}");
+            route.reached = reached;
+            let text = text(&route);
+            for line in text.lines() {
+                assert!(line.chars().count() <= WIDTH, "{line}");
             }
+            assert!(text.contains("hop 2 replies to fewer packets"), "{text}");
+            assert_eq!(text.matches("NAT: destination").count(), 1, "{text}");
         }
-        let text = route(&all);
-        assert_eq!(text.matches("NAT: its destination").count(), 1, "{text}");
     }
 
     #[test]
-    fn silence_is_a_star() {
-        let silent = HopProbe { from: None, kind: None, ms: None };
-        let hop = Hop { distance: 7, probes: vec![silent; 3], ..Hop::default() };
-        let mut text = String::new();
-        hop_lines(&hop, &mut text);
-        assert_eq!(text, "  7  * * *\n");
+    fn a_hop_without_a_reply_has_stars() {
+        let lost = HopProbe { from: None, kind: None, round_trip_ms: None };
+        let hop = Hop { ttl: 7, probes: vec![lost; 3], ..Hop::default() };
+        assert_eq!(hop_lines(&hop), ["  7  * * *"]);
+    }
+
+    #[test]
+    fn names_of_routers_cannot_act_on_a_terminal() {
+        let mut route = test_route();
+        route.hops[0].routers[0].name = Some("a\x1b[2Jb".to_string());
+        assert!(text(&route).contains("a\\x1b[2Jb (2001:"), "{}", text(&route));
     }
 }

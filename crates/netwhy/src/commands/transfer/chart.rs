@@ -60,7 +60,7 @@ pub(super) fn lines(sender: &TransferSender) -> Vec<String> {
     };
     let mut lines = vec![format!(
         "transfer {} of stream {}, the slowest at its sender{retransmitted}",
-        sender.sampled + 1,
+        sender.sampled_transfer + 1,
         sender.stream + 1
     )];
     lines.extend(canvas.lines(&Axes {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn sender(samples: Vec<SendSample>) -> TransferSender {
-        TransferSender { sampled: 2, samples, ..TransferSender::default() }
+        TransferSender { sampled_transfer: 2, samples, ..TransferSender::default() }
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The causes that are found in the connections of the transfers.
+//! The causes found in the connections of the transfers.
 //!
-//! The rules see this host, its sockets and its packets. What only the sender's kernel knows comes
-//! from the sender: when that is the peer, its sockets are judged as evidence of their own.
+//! The rules judge this host, its sockets and its packets. What only the sender's kernel knows comes from
+//! the sender: when that is the peer, its sockets are judged as evidence of their own.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use model::{
     SocketTable, Source, Subject, Transfer, TransferDirection, TransferSender, Undecided,
 };
 
-/// Causes of which a transfer's own connections tell. Others are named too; these are said to be
-/// undecided when the evidence lacks something.
-const OWN: [&str; 6] = [
+/// Causes that the connections of a transfer can show. Others are found too, but only these are reported
+/// as undecided when evidence is missing.
+const TRANSFER_CAUSES: [&str; 6] = [
     "slow-start-after-idle",
     "initial-window-small",
     "short-connections",
@@ -21,35 +21,36 @@ const OWN: [&str; 6] = [
     "receive-window-limited",
     "application-limited",
 ];
-/// The one that only the sender's kernel tells.
+/// The one that only the sender's kernel can show.
 const BY_SENDER: &str = "send-buffer-limited";
 
-/// What the rules say of the transfers.
+/// What the rules find.
 pub(super) struct Judged {
-    /// About their connections.
+    /// In the connections of the transfers.
     pub(super) findings: Vec<Finding>,
-    /// About all else of this host.
-    pub(super) others: Vec<Finding>,
+    /// Elsewhere on this host.
+    pub(super) other_findings: Vec<Finding>,
     pub(super) undecided: Vec<Undecided>,
-    pub(super) gaps: Vec<MissingEvidence>,
+    pub(super) missing_evidence: Vec<MissingEvidence>,
 }
 
+/// Judges the transfers and this host during them.
 pub(super) fn judge(evidence: &Evidence, transfer: &Transfer) -> Judged {
     let report = diagnose::diagnose(evidence);
-    let by_sender = diagnose::diagnose(&of_sender(evidence, transfer));
+    let at_sender = diagnose::diagnose(&sender_evidence(evidence, transfer));
+    let is_by_sender = |finding: &Finding| finding.cause == BY_SENDER;
     let mut all: Vec<Finding> = report.findings;
-    all.retain(|finding| finding.cause != BY_SENDER);
-    let told = |finding: &Finding| finding.cause == BY_SENDER;
-    let sender = |finding| match transfer.direction {
+    all.retain(|finding| !is_by_sender(finding));
+    let located = |finding| match transfer.direction {
         TransferDirection::Down => at_the_peer(finding, transfer),
         TransferDirection::Up => finding,
     };
-    all.extend(by_sender.findings.into_iter().filter(told).map(sender));
+    all.extend(at_sender.findings.into_iter().filter(is_by_sender).map(located));
     all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    let (findings, others) =
+    let (findings, other_findings) =
         all.into_iter().partition(|finding| concerns(&finding.subject, transfer));
     let mut undecided = report.undecided;
-    undecided.retain(|one| OWN.contains(&one.cause.as_str()) && one.cause != BY_SENDER);
+    undecided.retain(|one| TRANSFER_CAUSES.contains(&one.cause.as_str()) && one.cause != BY_SENDER);
     if transfer.senders.is_empty() {
         undecided.push(Undecided {
             cause: BY_SENDER.to_string(),
@@ -57,13 +58,13 @@ pub(super) fn judge(evidence: &Evidence, transfer: &Transfer) -> Judged {
             how_to_observe: Some("netwhy transfer serve at the other end".to_string()),
         });
     }
-    let mut gaps = report.missing_evidence;
-    gaps.retain(|gap| gap.source == Source::Packets);
-    Judged { findings, others, undecided, gaps }
+    let mut missing_evidence = report.missing_evidence;
+    missing_evidence.retain(|missing| missing.source == Source::Packets);
+    Judged { findings, other_findings, undecided, missing_evidence }
 }
 
 /// The sender's sockets as evidence.
-fn of_sender(evidence: &Evidence, transfer: &Transfer) -> Evidence {
+fn sender_evidence(evidence: &Evidence, transfer: &Transfer) -> Evidence {
     let sockets = transfer.senders.iter().filter_map(socket);
     let wmem = transfer.senders.iter().find_map(|sender| sender.tcp_wmem.clone());
     let wmem = wmem.map(|value| ("net.ipv4.tcp_wmem".to_string(), value));
@@ -76,16 +77,16 @@ fn of_sender(evidence: &Evidence, transfer: &Transfer) -> Evidence {
     }
 }
 
-/// The socket of a sender. The kernel's account of a full send buffer begins only when something is
-/// sent while the writer waits; a transfer's writer knows better how long it waited.
+/// The socket of a sender. The kernel's time of a full send buffer begins only when data is sent while the
+/// writer waits; the writer of a transfer knows better how long it waited.
 fn socket(sender: &TransferSender) -> Option<Socket> {
     let mut socket = sender.socket.as_deref()?.clone();
     let full =
         sender.time_breakdown.iter().find(|share| share.category == SenderTimeCategory::SendBuffer);
     if let (Some(full), Some(tcp), 1) = (full, &mut socket.tcp, sender.connections) {
         let before = socket.first.map_or(0, |first| first.sndbuf_limited_us);
-        let seen = before.saturating_add(full.time_us);
-        tcp.sndbuf_limited_us = tcp.sndbuf_limited_us.map(|told| told.max(seen));
+        let measured = before.saturating_add(full.time_us);
+        tcp.sndbuf_limited_us = tcp.sndbuf_limited_us.map(|kernel| kernel.max(measured));
     }
     Some(socket)
 }
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_tell_whose_finding_it_is() {
+    fn a_finding_belongs_to_the_transfer_if_one_end_is_the_peer() {
         let peer: SocketAddr = "198.18.0.2:7717".parse().unwrap();
         let transfer = Transfer { address: Some(peer), ..Transfer::default() };
         let subject = |local: &str, remote: Option<&str>| Subject {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_send_buffer_is_named_by_the_writer_that_waited() {
+    fn a_full_send_buffer_is_found_by_the_time_that_the_writer_waited() {
         use model::{FirstSample, SenderTimeShare, TcpInfo, TcpState, Timer};
         let socket = Socket {
             local: "198.18.0.2:7717".parse().unwrap(),
@@ -192,9 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_sender_nothing_is_made_up() {
+    fn without_the_senders_statistics_nothing_is_found() {
         let transfer = Transfer { senders: vec![TransferSender::default()], ..Transfer::default() };
         let judged = judge(&Evidence::default(), &transfer);
-        assert!(judged.findings.is_empty() && judged.others.is_empty());
+        assert!(judged.findings.is_empty() && judged.other_findings.is_empty());
     }
 }

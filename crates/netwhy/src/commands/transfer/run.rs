@@ -1,27 +1,22 @@
-//! `netwhy transfer`: bulk and request-answer transfers beside what theory says, and what held them.
+//! Runs `netwhy transfer`.
 
-use super::judge;
-use super::options;
-use super::serve;
-use super::show;
-
-use model::{Probes, Transfer, TransferReport};
+use model::{Focus, Probes, Transfer, TransferReport};
 use probe::transfer::{Options, Progress};
 
-use super::options::TransferOptions;
-
+use super::options::{TransferCommand, TransferOptions};
+use super::{judge, serve, show};
 use crate::failure::Failure;
-use crate::options::PacketOptions;
+use crate::options::{FailOn, PacketOptions};
 use crate::output;
 use crate::probing::Probing;
 use crate::window::{self, What};
 
-/// Packets after which no more are captured: what holds a transfer shows long before.
-const MOST_PACKETS: u64 = 5_000_000;
+/// Packets after which the capture ends: what limits a transfer shows long before.
+const MAX_PACKETS: u64 = 5_000_000;
 
 /// `netwhy transfer`
 pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
-    if let Some(options::TransferCommand::Serve(options)) = &options.command {
+    if let Some(TransferCommand::Serve(options)) = &options.command {
         return serve::run(options);
     }
     window::enter(&options.netns)?;
@@ -29,18 +24,17 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
     let packets = PacketOptions { capture: !options.no_capture, interface: Vec::new() };
     let what = What {
         time: None,
-        focus: model::Focus {
+        focus: Focus {
             ports: vec![plan.address.port()],
             peers: vec![plan.address.ip()],
-            ..model::Focus::default()
+            ..Focus::default()
         },
         packets: &packets,
-        most_packets: Some(MOST_PACKETS),
+        most_packets: Some(MAX_PACKETS),
         netns: options.netns.netns.clone(),
     };
-    let (mut evidence, job) = window::observe(&what, Some(&mut || start(&plan)))?;
-    let measured = job.map(Probing::result).transpose()?;
-    let transfer = measured.unwrap_or_default();
+    let (mut evidence, running) = window::observe(&what, Some(&mut || start(&plan)))?;
+    let transfer = running.map(Probing::result).transpose()?.unwrap_or_default();
     evidence.probes = Some(Probes { transfer: Some(transfer.clone()), ..Probes::default() });
     let judged = judge::judge(&evidence, &transfer);
     let report = TransferReport {
@@ -50,37 +44,38 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
         window: evidence.window,
         transfer,
         findings: judged.findings,
-        other_findings: judged.others,
+        other_findings: judged.other_findings,
         undecided: judged.undecided,
-        missing_evidence: judged.gaps,
+        missing_evidence: judged.missing_evidence,
         cost: evidence.cost,
     };
     let text = if options.report.json {
-        format!("{}\n", serde_json::to_string_pretty(&report)?)
+        let json = serde_json::to_string_pretty(&report)?;
+        format!("{}\n", text::sanitize::json(&json))
     } else {
         show::text(&report, output::style(&options.report, false))
     };
     output::print(&text, options.report.output.as_deref(), false)?;
-    Ok(code(options, &report))
+    Ok(exit_code(options, &report))
 }
 
-/// Makes the transfers in a thread.
+/// Starts the transfers in a thread.
 fn start(plan: &Options) -> anyhow::Result<Probing<Transfer>> {
     let progress = Progress::default();
-    let (plan, seen) = (plan.clone(), progress.clone());
-    let says = move || {
-        let (done, bytes) = (progress.done(), progress.bytes());
-        format!("{} so far, {} done", text::bytes(bytes), text::number(done))
+    let (plan, counts) = (plan.clone(), progress.clone());
+    let text = move || {
+        let transfers = text::count(progress.completed(), "transfer");
+        format!("{transfers} completed, {} so far", text::bytes(progress.bytes()))
     };
-    Probing::start("transfer", move |stop| probe::transfer::run(&plan, stop, &seen), says)
+    Probing::start("transfer", move |stop| probe::transfer::run(&plan, stop, &counts), text)
 }
 
-fn code(options: &TransferOptions, report: &TransferReport) -> u8 {
-    let Transfer { completed: done, bytes, interrupted, .. } = report.transfer;
-    if done == 0 && bytes == 0 && !interrupted {
+fn exit_code(options: &TransferOptions, report: &TransferReport) -> u8 {
+    let Transfer { completed, bytes, interrupted, .. } = report.transfer;
+    if completed == 0 && bytes == 0 && !interrupted {
         return Failure::OBSERVE;
     }
     let worst = report.findings.iter().map(|finding| finding.severity).max();
-    let limit = options.report.fail_on.map(crate::options::FailOn::severity);
-    u8::from(matches!((worst, limit), (Some(worst), Some(limit)) if worst >= limit))
+    let limit = options.report.fail_on.map(FailOn::severity);
+    u8::from(worst.zip(limit).is_some_and(|(worst, limit)| worst >= limit))
 }

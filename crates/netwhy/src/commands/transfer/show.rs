@@ -1,32 +1,44 @@
-//! The transfers as text: what held them first, then each beside theory, then the sender's side.
+//! The transfers as text: what limited them, each compared with theory, what their sender waited for.
 
 use model::{
-    BandwidthSource, OneTransfer, SenderTimeCategory, Source, Transfer, TransferDirection,
-    TransferPeer, TransferReport, Undecided,
+    SenderTimeCategory, Source, Transfer, TransferDirection, TransferReport, TransferSender,
+    Undecided,
 };
+use text::chart::bar;
 use text::figures::bytes_as_given;
-use text::{Style, bit_rate, bytes, count, micros, number, percent, wrap};
+use text::{
+    Column, Style, Table, bit_rate, bytes, count, micros, number, percent, sanitize, share, wrap,
+};
 
-use super::chart;
-use super::figures::exact;
-use crate::output::harmless;
+use super::{chart, table};
 
-/// Transfers that are shown one by one.
-const ROWS: usize = 16;
-/// Characters of the longest bar.
-const BAR: u64 = 24;
+/// Columns of the longest bar.
+const MAX_BAR_WIDTH: usize = 20;
+/// Categories with a smaller share of the sender's time are not shown.
+const MIN_TIME_SHARE: f64 = 0.005;
+/// Most findings whose pages are mentioned at the end.
+const MAX_PAGES: usize = 2;
 
-/// All of it, 80 columns wide.
+/// The report as text.
 pub(super) fn text(report: &TransferReport, style: Style) -> String {
     let transfer = &report.transfer;
-    let mut out = Out { text: String::new(), style };
-    out.wrapped(&headline(transfer), "  ");
+    let mut out = Output { text: String::new(), style };
+    out.wrapped(&headline(transfer));
     out.line("");
     verdict(&mut out, report);
     errors(&mut out, transfer);
-    table(&mut out, transfer);
-    against_theory(&mut out, transfer);
-    shares(&mut out, transfer);
+    for line in table::lines(transfer, style.width) {
+        out.line(&line);
+    }
+    if !transfer.transfers.is_empty() {
+        out.line("");
+    }
+    for sentence in [table::path(transfer), table::theory(transfer)] {
+        if !sentence.is_empty() {
+            out.wrapped(&sentence);
+        }
+    }
+    time_breakdown(&mut out, transfer);
     if let Some(sender) = slowest(transfer) {
         let lines = chart::lines(sender);
         if !lines.is_empty() {
@@ -38,75 +50,61 @@ pub(super) fn text(report: &TransferReport, style: Style) -> String {
     out.text
 }
 
-struct Out {
+/// Text of a limited width.
+struct Output {
     text: String,
     style: Style,
 }
 
-impl Out {
+impl Output {
     fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
     }
 
-    fn wrapped(&mut self, words: &str, hang: &str) {
-        for line in wrap(words, "", hang, self.style.width) {
+    /// A paragraph.
+    fn wrapped(&mut self, text: &str) {
+        for line in wrap(text, "", "  ", self.style.width) {
             self.line(&line);
         }
     }
 }
 
+/// What was transferred, and how.
 fn headline(transfer: &Transfer) -> String {
+    let peer = sanitize::line(&transfer.peer);
     let mut text = match transfer.direction {
-        TransferDirection::Down => format!("Down from {}", harmless(&transfer.peer)),
-        TransferDirection::Up => format!("Up to {}", harmless(&transfer.peer)),
+        TransferDirection::Down => format!("Down from {peer}"),
+        TransferDirection::Up => format!("Up to {peer}"),
     };
     if let Some(address) = transfer.address
         && !transfer.peer.contains(&address.ip().to_string())
     {
         text.push_str(&format!(" ({address})"));
     }
-    let done = if transfer.completed == transfer.started {
-        count(transfer.completed, "transfer")
-    } else {
-        format!("{} of {} done", number(transfer.completed), count(transfer.started, "transfer"))
-    };
-    text.push_str(&format!(": {done}"));
-    if let Some(size) = transfer.size_bytes {
-        text.push_str(&format!(" of {}", bytes_as_given(size)));
-    } else {
+    let size = transfer.size_bytes.map(|size| format!(" of {}", bytes_as_given(size)));
+    let size = size.unwrap_or_default();
+    text.push_str(&match transfer.completed == transfer.started {
+        true => format!(": {}{size}", count(transfer.completed, "transfer")),
+        false => format!(
+            ": {} of {}{size} completed",
+            number(transfer.completed),
+            count(transfer.started, "transfer")
+        ),
+    });
+    if transfer.size_bytes.is_none() {
         text.push_str(&format!(", {}", bytes(transfer.bytes)));
     }
     if let Some(interval) = transfer.interval_ms {
-        text.push_str(&format!(", one every {}", micros(interval * 1000)));
+        text.push_str(&format!(", one every {}", micros(interval.saturating_mul(1000))));
+    } else if transfer.duration_us > 0 {
+        let bits_per_s = share(transfer.bytes as f64 * 8e6, transfer.duration_us as f64);
+        text.push_str(&format!(" in {}, {}", micros(transfer.duration_us), bit_rate(bits_per_s)));
     }
-    if transfer.duration_us > 0 && transfer.interval_ms.is_none() {
-        let speed = transfer.bytes as f64 * 8e6 / transfer.duration_us as f64;
-        text.push_str(&format!(" in {}, {}", micros(transfer.duration_us), bit_rate(speed)));
-    }
-    let opened = transfer.transfers.iter().filter(|one| one.connect_us.is_some()).count();
-    if transfer.transfers.len() > 1 && transfer.streams == 1 {
-        text.push_str(match opened {
-            1 => "; on one connection",
-            opened if opened == transfer.transfers.len() => "; each on a connection of its own",
-            _ => "",
-        });
-    }
-    if transfer.streams > 1 {
-        text.push_str(&format!("; {} streams", transfer.streams));
-    }
-    let mut with = Vec::new();
-    if let Some(name) = transfer.senders.iter().find_map(|sender| sender.congestion.as_deref()) {
-        with.push(harmless(name));
-    }
-    if let Some(buffer) = transfer.buffer_bytes {
-        with.push(format!("writes of {}", bytes_as_given(buffer)));
-    }
-    if let Some(delay) = transfer.source_delay_us {
-        with.push(format!("each after {}", micros(delay)));
-    }
-    if !with.is_empty() {
-        text.push_str(&format!(" ({})", with.join(", ")));
+    text.push_str(&connections(transfer));
+    let sender = sender_settings(transfer);
+    if !sender.is_empty() {
+        text.push_str(&format!(" ({sender})"));
     }
     if transfer.interrupted {
         text.push_str("; interrupted");
@@ -114,209 +112,109 @@ fn headline(transfer: &Transfer) -> String {
     text
 }
 
-fn verdict(out: &mut Out, report: &TransferReport) {
-    let findings = report::findings(&report.findings, out.style);
-    out.text.push_str(&findings);
-    if !report.findings.is_empty() {
+fn connections(transfer: &Transfer) -> String {
+    if transfer.streams > 1 {
+        return format!("; {}", count(transfer.streams.into(), "stream"));
+    }
+    let opened = transfer.transfers.iter().filter(|one| one.connect_us.is_some()).count();
+    match transfer.transfers.len() {
+        0 | 1 => String::new(),
+        _ if opened == 1 => "; on one connection".to_string(),
+        all if opened == all => "; each on a new connection".to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Congestion control and writes of the sender.
+fn sender_settings(transfer: &Transfer) -> String {
+    let mut settings = Vec::new();
+    let congestion = transfer.senders.iter().find_map(|sender| sender.congestion.as_deref());
+    settings.extend(congestion.map(|name| sanitize::line(name).into_owned()));
+    let buffer = transfer.buffer_bytes.map(bytes_as_given);
+    settings.extend(buffer.map(|buffer| format!("writes of {buffer}")));
+    let delay = transfer.source_delay_us.map(micros);
+    settings.extend(delay.map(|delay| format!("each after {delay}")));
+    settings.join(", ")
+}
+
+/// The findings.
+fn verdict(out: &mut Output, report: &TransferReport) {
+    out.text.push_str(&report::findings(&report.findings, out.style));
+    if !report.findings.is_empty() || report.transfer.completed == 0 {
         return;
     }
-    let transfer = &report.transfer;
-    if transfer.completed == 0 {
-        return;
-    }
-    let undecided = !report.undecided.is_empty();
-    let words = if undecided {
-        "No cause found in what could be seen; where the time went stands below."
-    } else {
-        "No cause found: where the time went stands below."
+    let observed = if report.undecided.is_empty() { "" } else { " in what could be observed" };
+    let breakdown = match report.transfer.time_breakdown().is_empty() {
+        true => "",
+        false => "; what the sender waited for is below",
     };
-    out.wrapped(words, "  ");
+    out.wrapped(&format!("No cause found{observed}{breakdown}."));
     out.line("");
 }
 
-fn errors(out: &mut Out, transfer: &Transfer) {
-    if transfer.errors.is_empty() {
-        return;
-    }
+fn errors(out: &mut Output, transfer: &Transfer) {
     for error in &transfer.errors {
-        let times =
-            if error.count > 1 { format!(" ({} times)", error.count) } else { String::new() };
-        out.wrapped(&format!("failed: {}{times}", harmless(&error.message)), "  ");
-    }
-    out.line("");
-}
-
-fn table(out: &mut Out, transfer: &Transfer) {
-    if transfer.transfers.is_empty() {
-        return;
-    }
-    let many = transfer.streams > 1;
-    out.line(&format!(
-        "{:>8} {:>8} {:>9} {:>9} {:>9} {:>7} {:>7} {:>9}",
-        if many { "stream" } else { "transfer" },
-        "at",
-        "bytes",
-        "took",
-        "theory",
-        "rounds",
-        "window",
-        "handshake"
-    ));
-    for one in transfer.transfers.iter().take(ROWS) {
-        out.line(&row(one, many));
-    }
-    let all = transfer.transfers.len();
-    if all > ROWS {
-        out.line(&format!("  {} more: --json has them all", number((all - ROWS) as u64)));
-    }
-    out.line("");
-}
-
-fn row(one: &OneTransfer, many: bool) -> String {
-    let known = |value: Option<String>| value.unwrap_or_else(|| "-".to_string());
-    let name = if many {
-        format!("{}.{}", one.stream + 1, one.number + 1)
-    } else {
-        (one.number + 1).to_string()
-    };
-    let took = if one.completed { exact(one.duration_us) } else { "not done".to_string() };
-    let window = one.window_segments.map(|window| number(window.into()));
-    let line = format!(
-        "{name:>8} {:>8} {:>9} {took:>9} {:>9} {:>7} {:>7} {:>9}",
-        exact(one.at_us),
-        bytes_as_given(one.bytes),
-        known(one.theory.map(|theory| exact(theory.total_us))),
-        known(one.theory.map(|theory| theory.rounds.to_string())),
-        known(window),
-        known(one.connect_us.map(exact)),
-    );
-    line.trim_end().to_string()
-}
-
-/// What theory explains of the time, and what it does not.
-fn against_theory(out: &mut Out, transfer: &Transfer) {
-    let path = path(transfer);
-    if !path.is_empty() {
-        out.wrapped(&path, "  ");
-    }
-    let explained = transfer.transfers.iter().filter_map(|one| Some((one, one.theory?)));
-    let (mut took, mut parts) = (0, [0_u64; 4]);
-    for (one, theory) in explained {
-        took += one.duration_us;
-        let add =
-            [theory.transmission_us, theory.slow_start_us, theory.request_us, theory.connect_us];
-        parts.iter_mut().zip(add).for_each(|(sum, us)| *sum = sum.saturating_add(us));
-    }
-    let all: u64 = parts.iter().copied().fold(0, u64::saturating_add);
-    if took == 0 || all == 0 {
-        return;
-    }
-    let names = ["size / bandwidth", "slow start", "requests", "handshakes"];
-    let parts: Vec<String> = names
-        .iter()
-        .zip(parts)
-        .filter(|(_, us)| *us > 0)
-        .map(|(name, us)| format!("{name} {} ({})", micros(us), percent(us as f64 / took as f64)))
-        .collect();
-    let mut text =
-        format!("Theory explains {} of {}: {}", micros(all), micros(took), parts.join(", "));
-    if took > all {
-        let more = took - all;
-        let share = percent(more as f64 / took as f64);
-        text.push_str(&format!("; beyond it {} ({share})", micros(more)));
-    }
-    text.push('.');
-    out.wrapped(&text, "  ");
-}
-
-fn path(transfer: &Transfer) -> String {
-    let mut text = Vec::new();
-    if let (Some(bps), Some(from)) = (transfer.bandwidth_bps, transfer.bandwidth_source) {
-        text.push(format!(
-            "bandwidth {} ({})",
-            bit_rate(bps),
-            match from {
-                BandwidthSource::Given => "given",
-                BandwidthSource::DeliveryRate => "estimated: the sender's best delivery rate",
-                BandwidthSource::Arrival => "estimated: the best rate of arrival",
-                BandwidthSource::AtLeast =>
-                    "at least: nothing filled the path; --bandwidth tells it",
-            }
-        ));
-    }
-    if let Some(trip) = transfer.round_trip_us {
-        text.push(format!("round trip {}", micros(trip)));
-    }
-    if transfer.peer_kind == TransferPeer::Http {
-        text.push("the sender's window is not known".to_string());
-    }
-    if let Some(restarts) = transfer.senders.iter().find_map(|one| one.slow_start_after_idle) {
-        let (is, does) = if restarts { (1, "") } else { (0, "not ") };
-        let more = if transfer.completed > 1 && !transfer.reconnect {
-            format!(": after a pause it {does}starts slowly")
-        } else {
-            String::new()
+        let times = match error.count {
+            0 | 1 => String::new(),
+            times => format!(" ({} times)", number(times)),
         };
-        text.push(format!("sender: tcp_slow_start_after_idle={is}{more}"));
+        out.wrapped(&format!("failed: {}{times}", sanitize::line(&error.message)));
     }
-    if text.is_empty() { String::new() } else { format!("Path: {}.", text.join("; ")) }
+    if !transfer.errors.is_empty() {
+        out.line("");
+    }
 }
 
-/// Where the sender's time went, as bars.
-fn shares(out: &mut Out, transfer: &Transfer) {
+/// What the sender waited for, as bars.
+fn time_breakdown(out: &mut Output, transfer: &Transfer) {
     let shares = transfer.time_breakdown();
-    let all: u64 = shares.iter().map(|share| share.time_us).sum();
-    if all == 0 {
+    let total_us = shares.iter().map(|share| share.time_us).fold(0, u64::saturating_add);
+    if total_us == 0 {
         return;
     }
+    let sum = |of: fn(&TransferSender) -> u64| {
+        transfer.senders.iter().map(of).fold(0, u64::saturating_add)
+    };
+    let writes = sum(|sender| sender.writes);
+    let bytes_per_write = bytes(sum(|sender| sender.written_bytes) / writes.max(1));
+    let retransmitted = sum(|sender| sender.retransmits);
     out.line("");
-    let writes: u64 = transfer.senders.iter().map(|sender| sender.writes).sum();
-    let written: u64 = transfer.senders.iter().map(|sender| sender.written_bytes).sum();
-    let again: u64 = transfer.senders.iter().map(|sender| sender.retransmits).sum();
-    out.wrapped(
-        &format!(
-            "What the sender waited for in {} ({}, {} sent again):",
-            micros(all),
-            count(writes, "write"),
-            count(again, "segment"),
-        ),
-        "  ",
-    );
-    let longest = shares.first().map_or(1, |share| share.time_us).max(1);
-    for share in &shares {
-        let part = share.time_us as f64 / all as f64;
-        if part < 0.005 {
+    out.wrapped(&format!(
+        "What the sender waited for in {} ({}, {} retransmitted):",
+        micros(total_us),
+        count(writes, "write"),
+        count(retransmitted, "segment"),
+    ));
+    let largest_us = shares.first().map_or(0, |share| share.time_us);
+    let mut table = Table::new([Column::right(""), Column::left(""), Column::left("")]);
+    for one in &shares {
+        let time_share = share(one.time_us as f64, total_us as f64);
+        if time_share < MIN_TIME_SHARE {
             continue;
         }
-        let eighths =
-            (u128::from(share.time_us) * u128::from(BAR) * 8 / u128::from(longest)) as u64;
-        let mut bar = "█".repeat((eighths / 8) as usize);
-        let rest = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'][(eighths % 8) as usize];
-        if rest != ' ' || bar.is_empty() {
-            bar.push(if rest == ' ' { '▏' } else { rest });
-        }
-        let mut words = share.category.words().to_string();
-        if share.category == SenderTimeCategory::Application
-            || share.category == SenderTimeCategory::Writing
-        {
-            words = format!("{words} ({} a write)", bytes(written / writes.max(1)));
-        }
-        let line = format!("  {bar} {} {words}", percent(part));
-        for line in wrap(&line, "", "    ", out.style.width) {
-            out.line(&line);
-        }
+        let description = one.category.description();
+        let description = match one.category {
+            SenderTimeCategory::Application | SenderTimeCategory::Writing => {
+                format!("{description} ({bytes_per_write} a write)")
+            }
+            _ => description.to_string(),
+        };
+        let bar = bar(share(one.time_us as f64, largest_us as f64), MAX_BAR_WIDTH);
+        table.row([percent(time_share), bar, description]);
+    }
+    for line in table.lines("  ", out.style.width) {
+        out.line(&line);
     }
 }
 
-/// The stream of the transfer that took longest at its sender.
-fn slowest(transfer: &Transfer) -> Option<&model::TransferSender> {
-    transfer
-        .senders
-        .iter()
-        .max_by_key(|sender| sender.samples.last().map_or(0, |sample| sample.at_us))
+/// The sender of the slowest transfer.
+fn slowest(transfer: &Transfer) -> Option<&TransferSender> {
+    let span = |sender: &&TransferSender| sender.samples.last().map_or(0, |sample| sample.at_us);
+    transfer.senders.iter().max_by_key(span)
 }
 
-fn footer(out: &mut Out, report: &TransferReport) {
+/// Undecided causes, findings elsewhere, and where there is more.
+fn footer(out: &mut Output, report: &TransferReport) {
     out.line("");
     let mut groups: Vec<(&Undecided, Vec<&str>)> = Vec::new();
     for one in &report.undecided {
@@ -326,40 +224,40 @@ fn footer(out: &mut Out, report: &TransferReport) {
         }
     }
     for (one, causes) in groups {
-        // What a capture lacked is known better than that there is none.
         let packets = one.needs == Source::Packets.name();
-        let gap = report.missing_evidence.first().filter(|_| packets);
-        let (why, closes) = match gap {
-            Some(gap) => (gap.why.as_str(), gap.how_to_observe.as_deref()),
+        // Why the capture failed says more than that there is none.
+        let missing = report.missing_evidence.first().filter(|_| packets);
+        let (why, how) = match missing {
+            Some(missing) => (missing.why.as_str(), missing.how_to_observe.as_deref()),
             None if packets => ("--no-capture", None),
             None => (one.needs.as_str(), one.how_to_observe.as_deref()),
         };
-        let closes = closes.map(|closes| format!(": {closes}")).unwrap_or_default();
-        let words = format!("Undecided: {} (needs {why}{closes}).", causes.join(", "));
-        let words = if packets { words.replacen("(needs ", "(no packets: ", 1) } else { words };
-        out.wrapped(&harmless(&words), "  ");
+        let reason = if packets { "no packets: " } else { "needs " };
+        let how = how.map(|how| format!(": {how}")).unwrap_or_default();
+        let text = format!("Undecided: {} ({reason}{why}{how}).", causes.join(", "));
+        out.wrapped(&sanitize::line(&text));
     }
     if !report.other_findings.is_empty() {
-        let names: Vec<&str> = report.other_findings.iter().map(|one| one.cause.as_str()).collect();
-        let words = format!("Of other connections of this host: {}; see netwhy.", names.join(", "));
-        out.wrapped(&words, "  ");
+        let causes: Vec<&str> =
+            report.other_findings.iter().map(|finding| finding.cause.as_str()).collect();
+        out.wrapped(&format!("Elsewhere on this host: {}; see netwhy.", causes.join(", ")));
     }
     let mut more: Vec<String> = Vec::new();
-    for finding in report.findings.iter().take(2) {
+    for finding in report.findings.iter().take(MAX_PAGES) {
         let command = format!("netwhy explain {}", finding.cause);
         if !more.contains(&command) {
             more.push(command);
         }
     }
     more.push("--json".to_string());
-    out.wrapped(&format!("More: {}", more.join(" · ")), "  ");
+    out.wrapped(&format!("More: {}", more.join(" · ")));
 }
 
 #[cfg(test)]
 mod tests {
     use model::{
-        MissingEvidence, SendSample, SenderTimeShare, Source, TheoreticalTime, TransferError,
-        TransferSender, Undecided,
+        BandwidthSource, MissingEvidence, OneTransfer, SendSample, SenderTimeShare, Source,
+        TheoreticalTime, TransferError, TransferSender, Undecided,
     };
 
     use super::*;
@@ -440,32 +338,33 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_fits_80_columns_and_harms_no_terminal() {
+    fn text_fits_eighty_columns_and_cannot_act_on_a_terminal() {
         let text = text(&measured(), Style::default());
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line}");
             assert!(!line.contains(['\u{1b}', '\u{7}']) && line.trim_end() == line, "{line:?}");
         }
         for part in [
-            "29 of 30 transfers done of 4 MB, one every 2.0 s",
+            "29 of 30 transfers of 4 MB completed, one every 2.0 s",
             "failed: it \\x07 broke (2 times)",
-            "       1      0 s    4 MB  1,180 ms  1,100 ms       9      10    100 ms",
+            "1 0 s 4 MB 1,180 ms 1,100 ms 9 10 100 ms",
             "14 more: --json has them all",
             "estimated: the sender's best delivery rate",
-            "tcp_slow_start_after_idle=1",
+            "tcp_slow_start_after_idle=1, restarts slow start after idle periods",
             "slow start 17.4 s (49 %)",
-            "70 % slow start: the congestion window grew",
-            "(32 KiB a write)",
+            "; not explained: 2.4 s (6.8 %)",
+            "70 % ████████████████████ slow start: congestion window growing",
+            "30 % ████████▋ application had no data to write (32 KiB a write)",
             "Undecided: short-connections (no packets: --capture needs CAP_NET_RAW: run as root)",
         ] {
-            // Lines break where they have to.
+            // Wherever lines break.
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(words(&text).contains(&words(part)), "{part}\n{text}");
         }
     }
 
     #[test]
-    fn nothing_measured_is_said_without_figures() {
+    fn without_transfers_there_are_no_figures() {
         let text = text(&TransferReport::default(), Style::default());
         assert!(text.contains("0 transfers") && !text.contains("NaN"), "{text}");
     }

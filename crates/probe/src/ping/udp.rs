@@ -1,0 +1,76 @@
+//! UDP datagrams, without any rights. A reply, or the ICMP error that nothing listens on the port,
+//! completes a round trip.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use model::ReplyKind;
+use sys::probe_socket::{Carries, ProbeSocket};
+use wire::packet::build;
+
+use super::method::{MethodEvent, ProbeMethod, Reply, ReplyTo};
+use super::settings::{PingTarget, Settings};
+use crate::Error;
+use crate::error::send_error_text;
+use crate::socket::{SequencedSocket, SocketEvent};
+
+/// UDP datagrams to one target.
+pub(super) struct UdpMethod {
+    socket: SequencedSocket,
+    to: SocketAddr,
+    payload_bytes: usize,
+    payload: Vec<u8>,
+}
+
+impl UdpMethod {
+    pub(super) fn open(target: &PingTarget, settings: &Settings) -> Result<Self, Error> {
+        let to = target.to;
+        let socket = ProbeSocket::open(Carries::Udp, &settings.socket(to.ip()))?;
+        if let Some(ttl) = settings.ttl {
+            socket.set_hops(ttl)?;
+        }
+        socket.connect(to).map_err(|errno| Error::send(errno, to.ip()))?;
+        Ok(UdpMethod {
+            socket: SequencedSocket::new(socket),
+            to,
+            payload_bytes: target.payload_bytes,
+            payload: Vec::new(),
+        })
+    }
+}
+
+impl ProbeMethod for UdpMethod {
+    fn send(&mut self, number: u64) -> Result<(), String> {
+        build::payload(&mut self.payload, number as u16, self.payload_bytes);
+        self.socket.forget_error();
+        let sent = self.socket.send(number, &self.payload, None);
+        sent.map_err(|errno| send_error_text(errno, self.to.ip()))
+    }
+
+    fn poll(&mut self, report: &mut dyn FnMut(MethodEvent)) -> Result<(), Error> {
+        // A server may send something else than the payload back, or cut it off.
+        let to =
+            |payload: &[u8]| build::number_of(payload).map_or(ReplyTo::Oldest, ReplyTo::Sequence);
+        self.socket.poll(&mut |event| {
+            report(match event {
+                SocketEvent::Sent(number, at) => MethodEvent::Sent(number, at),
+                SocketEvent::IcmpError { kind, from, payload, at } => {
+                    let to = to(payload);
+                    MethodEvent::Reply(Reply { to, kind, from, ttl: None, bytes: None, at })
+                }
+                SocketEvent::Packet { bytes, received, at } => MethodEvent::Reply(Reply {
+                    to: to(bytes),
+                    kind: ReplyKind::Datagram,
+                    from: received.from,
+                    ttl: received.hops,
+                    bytes: u32::try_from(bytes.len()).ok(),
+                    at,
+                }),
+            });
+        })
+    }
+
+    fn sockets<'a>(&'a self, into: &mut Vec<(BorrowedFd<'a>, bool)>) {
+        into.push((self.socket.as_fd(), false));
+    }
+}
