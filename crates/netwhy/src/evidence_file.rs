@@ -133,7 +133,7 @@ fn decode(from: impl Read) -> Result<Evidence, String> {
         if error.is_eof() {
             format!("it is truncated (after {} bytes); copy it again", json.len())
         } else {
-            "it is not evidence of netwhy, which netwhy record -o FILE writes".to_string()
+            "it is not evidence of netwhy: save evidence with netwhy record -o FILE".to_string()
         }
     })?;
     if version.schema_version > Evidence::SCHEMA_VERSION {
@@ -149,7 +149,7 @@ fn decode(from: impl Read) -> Result<Evidence, String> {
     serde_json::from_slice(&json).map_err(|error| format!("it is damaged: {error}"))
 }
 
-/// What a file is instead of evidence, by its first bytes.
+/// What a file is instead of evidence, by its first bytes, and what to do.
 fn foreign(magic: &[u8]) -> String {
     let known = match magic {
         [] => "it is empty",
@@ -157,11 +157,14 @@ fn foreign(magic: &[u8]) -> String {
         | [0xa1, 0xb2, 0xc3, 0xd4]
         | [0x4d, 0x3c, 0xb2, 0xa1]
         | [0xa1, 0xb2, 0x3c, 0x4d]
-        | [0x0a, 0x0d, 0x0d, 0x0a] => "it is a packet capture, not evidence",
+        | [0x0a, 0x0d, 0x0d, 0x0a] => {
+            return "it is a packet capture, not evidence: diagnose it with netwhy pcap"
+                .to_string();
+        }
         [0x1f, 0x8b, ..] => "it is a gzip file, not evidence",
         _ => "it is not evidence of netwhy",
     };
-    format!("{known}, which netwhy record -o FILE writes")
+    format!("{known}: save evidence with netwhy record -o FILE")
 }
 
 #[cfg(test)]
