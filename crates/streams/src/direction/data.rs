@@ -23,14 +23,14 @@ impl Direction {
         match class {
             SegmentClass::NoData | SegmentClass::KeepAlive => {}
             SegmentClass::WindowProbe => self.last_data_at = at.into(),
-            SegmentClass::New => {
+            SegmentClass::New | SegmentClass::AfterGap => {
+                if class == SegmentClass::AfterGap {
+                    self.open_gap(&segment);
+                }
                 self.take_new(&segment, peer);
-                self.round_trip.sent(segment.to, at);
-            }
-            SegmentClass::AfterGap => {
-                let (from, to, timestamp) = (self.next, segment.from, segment.timestamp());
-                self.gaps.get_or_insert_default().open(Gap { from, to, since: at, timestamp });
-                self.take_new(&segment, peer);
+                if class == SegmentClass::New {
+                    self.round_trip.sent(segment.to, at);
+                }
             }
             _ => self.take_old(class, &segment, peer),
         }
@@ -48,6 +48,14 @@ impl Direction {
         let length = tcp.length.saturating_add(flags);
         let from = self.next.near(tcp.sequence);
         Segment { tcp, at, from, to: from.plus(length), length }
+    }
+
+    /// Data before this segment was not captured.
+    #[cold]
+    fn open_gap(&mut self, segment: &Segment<'_>) {
+        let (from, to, timestamp) = (self.next, segment.from, segment.timestamp());
+        let gap = Gap { from, to, since: segment.at, timestamp };
+        self.gaps.get_or_insert_default().open(gap);
     }
 
     /// New data: its bytes, and where it ends.

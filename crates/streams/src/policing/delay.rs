@@ -83,8 +83,8 @@ struct Middle {
 fn middle<'a>(samples: impl ExactSizeIterator<Item = &'a Sample> + Clone) -> Middle {
     let mut round_trips: Vec<f64> = samples.clone().map(|sample| sample.round_trip).collect();
     round_trips.sort_unstable_by(f64::total_cmp);
-    let half = samples.len() / 2;
-    let expected = samples.skip(half).next().map_or(0.0, |sample| sample.expected);
+    let (mut samples, half) = (samples.clone(), samples.len() / 2);
+    let expected = samples.nth(half).map_or(0.0, |sample| sample.expected);
     let (round_trip, lower_quarter) = (quantile(&round_trips, 0.5), quantile(&round_trips, 0.25));
     Middle { expected, round_trip, lower_quarter }
 }
