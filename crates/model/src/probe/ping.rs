@@ -172,7 +172,7 @@ impl ReplyKind {
 
     /// The annotation that traceroute(8) prints after a time: `!H`, `!N`, `!P`, `!X`, …; `None` for
     /// replies of a route that works.
-    pub fn mark(self) -> Option<&'static str> {
+    pub fn annotation(self) -> Option<&'static str> {
         match self {
             ReplyKind::NetUnreachable => Some("!N"),
             ReplyKind::HostUnreachable => Some("!H"),

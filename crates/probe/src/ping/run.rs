@@ -88,7 +88,7 @@ pub fn run(
     Ok(pingers.iter().map(|pinger| pinger.tracker.result(start.elapsed())).collect())
 }
 
-/// Opens the sockets for one of so many targets.
+/// Opens the sockets for a target; `targets`: how many are pinged.
 fn open(
     target: &PingTarget,
     settings: &Settings,

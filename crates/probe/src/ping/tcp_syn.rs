@@ -177,7 +177,7 @@ impl ProbeMethod for SynMethod {
     }
 }
 
-/// How many local ports the SYNs to one of so many targets use: as many as are sent while a
+/// How many local ports the SYNs to one of `targets` targets use: one for each SYN that is sent while a
 /// half-open connection lasts.
 fn local_port_count(settings: &Settings, targets: usize) -> usize {
     let interval = match settings.flood {

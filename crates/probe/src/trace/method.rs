@@ -41,8 +41,8 @@ pub(super) enum MethodEvent {
     Sent(u64, Duration),
 }
 
-/// A kind of packets, with its sockets.
-pub(super) trait TraceProbes {
+/// A kind of probe packets, with its sockets.
+pub(super) trait ProbeMethod {
     /// Sends the packet of this number with this TTL; numbers increase by one. `length`: bytes of the
     /// packet with its IP header.
     ///

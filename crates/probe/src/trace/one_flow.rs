@@ -8,7 +8,7 @@ use sys::probe_socket::{Carries, ProbeSocket};
 use wire::packet::build;
 
 use super::flow::{FLOW_BYTES, Flow};
-use super::method::{MethodEvent, NotSent, TraceProbes};
+use super::method::{MethodEvent, NotSent, ProbeMethod};
 use super::settings::{DEFAULT_PACKET_BYTES, Settings};
 use crate::error::send_error_text;
 use crate::socket::{SequencedSocket, SocketEvent};
@@ -86,7 +86,7 @@ impl OneFlow {
     }
 }
 
-impl TraceProbes for OneFlow {
+impl ProbeMethod for OneFlow {
     fn send(&mut self, number: u64, ttl: u8, length: usize) -> Result<(), NotSent> {
         let payload_bytes = length.saturating_sub(self.flow.header_bytes());
         self.flow.build(&mut self.packet, &mut self.payload, number, payload_bytes);

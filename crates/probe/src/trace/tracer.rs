@@ -8,7 +8,7 @@ use model::{ReplyKind, Route, TraceMethod};
 use sys::Stop;
 
 use super::hop::{HopState, mark_rate_limits};
-use super::method::{MethodEvent, NotSent, Reply, ReplyTo, TraceProbes};
+use super::method::{MethodEvent, NotSent, ProbeMethod, Reply, ReplyTo};
 use super::names::Names;
 use super::one_flow::OneFlow;
 use super::settings::Settings;
@@ -65,7 +65,7 @@ pub(super) struct SizeReply {
 /// A route that is being traced.
 pub struct Tracer {
     pub(super) settings: Settings,
-    pub(super) method: Box<dyn TraceProbes>,
+    pub(super) method: Box<dyn ProbeMethod>,
     start: Instant,
     packets: VecDeque<Packet>,
     /// Number of the first of them.
@@ -88,7 +88,7 @@ impl Tracer {
     /// No route, not permitted, unusable settings.
     pub fn open(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
-        let method: Box<dyn TraceProbes> = match OneFlow::open(&settings)? {
+        let method: Box<dyn ProbeMethod> = match OneFlow::open(&settings)? {
             Some(method) => Box::new(method),
             None if settings.method == TraceMethod::Udp => {
                 Box::new(UnprivilegedUdp::new(&settings)?)

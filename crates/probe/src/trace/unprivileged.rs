@@ -10,7 +10,7 @@ use sys::probe_socket::{Carries, ProbeSocket, Told};
 use wire::packet::build;
 use wire::packet::icmp::meaning;
 
-use super::method::{MethodEvent, NotSent, Reply, ReplyTo, TraceProbes};
+use super::method::{MethodEvent, NotSent, ProbeMethod, Reply, ReplyTo};
 use super::settings::{DEFAULT_PACKET_BYTES, Settings};
 use crate::error::send_error_text;
 use crate::socket::{MAX_PACKET_BYTES, Timestamp};
@@ -61,7 +61,7 @@ impl UnprivilegedUdp {
     }
 }
 
-impl TraceProbes for UnprivilegedUdp {
+impl ProbeMethod for UnprivilegedUdp {
     fn send(&mut self, number: u64, ttl: u8, length: usize) -> Result<(), NotSent> {
         let socket = self.socket(ttl)?;
         let payload_bytes = length.saturating_sub(self.header_bytes());

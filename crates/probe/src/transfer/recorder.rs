@@ -113,7 +113,7 @@ impl Recorder {
         self.previous = None;
     }
 
-    /// A write call of this duration wrote so many bytes.
+    /// A write call took this long and wrote this many bytes.
     pub(super) fn record_write(&mut self, duration: Duration, bytes: u64) {
         self.in_write += duration;
         self.sender.writes += 1;

@@ -50,7 +50,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    /// A session that may last until this time and transfer so many bytes.
+    /// A session that may last until this time and transfer this many bytes.
     pub(super) fn new(plan: Plan, peer: SocketAddr, until: Instant, max_bytes: u64) -> Self {
         Session {
             plan,
@@ -79,7 +79,7 @@ impl Session {
         format!("{direction}, {size}, {}", text::count(plan.streams.into(), "stream"))
     }
 
-    /// Serves one data connection, whose writes come from this buffer.
+    /// Serves one data connection; it sends from this buffer.
     pub(super) fn serve(&self, stream: TcpStream, number: u32, buffer: &[u8]) {
         let open = self.open_connections.fetch_add(1, Ordering::AcqRel);
         if open < self.plan.streams + MAX_CLOSING_CONNECTIONS {

@@ -152,7 +152,7 @@ impl<'a> Experiment<'a> {
     ) -> anyhow::Result<Option<LoadPhase>> {
         let download = match loaded.and_then(|at| self.vantage_points.get(at)) {
             Some(at) => {
-                note(&format!("{} at {at}", text::count(downloads.into(), "download")));
+                note(&format!("{} from {at}", text::count(downloads.into(), "download")));
                 Some(self.start_download(at, downloads)?)
             }
             None => {

@@ -2,8 +2,8 @@
 //!
 //! - [`options`]: the command line
 //! - [`run`]: traces once, or in rounds
-//! - [`show`]: a route hop by hop; [`table`]: as a table that is redrawn; [`notes`]: what both say of the
-//!   route as a whole
+//! - [`show`]: a route hop by hop; [`table`]: as a table that is redrawn; [`notes`]: heading and notes of
+//!   both
 
 mod notes;
 mod options;

@@ -1,4 +1,4 @@
-//! What there is to say of a route as a whole: its heading, and the notes below the hops.
+//! The heading of a route, and the notes below its hops.
 
 use model::{Hop, ReplyKind, Route, TraceMethod};
 use text::{number, percent, share};
@@ -53,7 +53,7 @@ fn rate_limits(route: &Route) -> Option<String> {
 fn end(route: &Route) -> String {
     let last = route.hops.iter().rev().find(|hop| hop.received > 0);
     match last.and_then(|hop| Some((hop, hop.routers.first()?))) {
-        Some((hop, router)) if router.kind.mark().is_some() => format!(
+        Some((hop, router)) if router.kind.annotation().is_some() => format!(
             "the route ends at hop {}: {} reports: {}",
             hop.ttl,
             router.address,

@@ -75,9 +75,9 @@ fn hop_lines(hop: &Hop) -> Vec<String> {
             lines.extend(detail(&times.join("  ")));
         }
         let kinds = replies.probes.iter().filter_map(|probe| probe.kind);
-        let mut annotated = kinds.filter_map(|kind| Some((kind.mark()?, kind)));
-        if let Some((mark, kind)) = annotated.next() {
-            lines.extend(detail(&format!("{mark}: {}", kind.description())));
+        let mut annotated = kinds.filter_map(|kind| Some((kind.annotation()?, kind)));
+        if let Some((annotation, kind)) = annotated.next() {
+            lines.extend(detail(&format!("{annotation}: {}", kind.description())));
         }
     }
     lines
@@ -87,8 +87,8 @@ fn hop_lines(hop: &Hop) -> Vec<String> {
 fn times(replies: &Replies<'_>) -> Vec<String> {
     let time = |probe: &&HopProbe| {
         let time = probe.round_trip_ms.map(round_trip).unwrap_or_default();
-        match probe.kind.and_then(ReplyKind::mark) {
-            Some(mark) => format!("{time} {mark}"),
+        match probe.kind.and_then(ReplyKind::annotation) {
+            Some(annotation) => format!("{time} {annotation}"),
             None => time,
         }
     };

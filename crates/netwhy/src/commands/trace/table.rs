@@ -71,7 +71,7 @@ fn figures(hop: &Hop) -> [String; 8] {
     ]
 }
 
-/// The most frequent router of a hop, and how many others there are, in so many columns.
+/// The most frequent router of a hop and the number of others, in at most `width` columns.
 fn router_name(hop: &Hop, width: usize) -> String {
     let Some(router) = hop.routers.first() else { return "*".to_string() };
     let name = match &router.name {
