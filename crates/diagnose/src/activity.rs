@@ -3,7 +3,7 @@
 use model::{Evidence, Listener, TcpState};
 use text::{count, number, percent, share};
 
-use crate::words::{name, processes};
+use crate::words::{process_name, processes};
 
 /// A few lines, the busiest first.
 pub(crate) fn activity(evidence: &Evidence) -> Vec<String> {
@@ -24,7 +24,7 @@ fn listener(evidence: &Evidence) -> Option<String> {
     let who = processes(evidence, &fullest.pids);
     Some(format!(
         "fullest accept queue: {} {}, {} of {} at most",
-        name(&who).unwrap_or("a process"),
+        process_name(&who).unwrap_or("a process"),
         fullest.local,
         number(fullest.queue.max),
         number(u64::from(fullest.limit)),

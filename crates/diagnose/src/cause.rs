@@ -36,7 +36,10 @@ pub enum Verdict {
 
 impl Verdict {
     /// Found, or ruled out when there are no findings.
-    pub(crate) fn of(findings: Vec<Finding>, otherwise: impl FnOnce() -> String) -> Self {
+    pub(crate) fn from_findings(
+        findings: Vec<Finding>,
+        otherwise: impl FnOnce() -> String,
+    ) -> Self {
         if findings.is_empty() { Verdict::RuledOut(otherwise()) } else { Verdict::Found(findings) }
     }
 }

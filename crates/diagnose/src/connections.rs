@@ -24,13 +24,16 @@ pub(crate) fn by_process<'a>(
 }
 
 /// The process that holds a socket.
-pub(crate) fn holder(evidence: &Evidence, socket: &Socket) -> Option<ProcessName> {
+pub(crate) fn owner(evidence: &Evidence, socket: &Socket) -> Option<ProcessName> {
     let process = evidence.process(socket.pid?)?;
     Some(ProcessName { name: process.name.clone(), pid: process.pid })
 }
 
 /// The end that most of them share, for the subject.
-pub(crate) fn shared(group: &[&Socket], end: impl Fn(&Socket) -> SocketAddr) -> Option<SocketAddr> {
+pub(crate) fn common_end(
+    group: &[&Socket],
+    end: impl Fn(&Socket) -> SocketAddr,
+) -> Option<SocketAddr> {
     let first = end(group.first()?);
     group.iter().all(|socket| end(socket) == first).then_some(first)
 }

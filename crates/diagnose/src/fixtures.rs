@@ -61,13 +61,13 @@ pub(crate) fn healthy() -> Evidence {
 }
 
 /// Sets how far a counter grew.
-pub(crate) fn grew(evidence: &mut Evidence, counter: &str, by: u64) {
+pub(crate) fn increase_counter(evidence: &mut Evidence, counter: &str, by: u64) {
     let counters = evidence.counters.get_or_insert_default();
     counters.0.insert(counter.to_string(), Change::new(1_000, 1_000 + by));
 }
 
 /// Sets a sysctl.
-pub(crate) fn set(evidence: &mut Evidence, sysctl: &str, value: &str) {
+pub(crate) fn set_sysctl(evidence: &mut Evidence, sysctl: &str, value: &str) {
     evidence.sysctls.get_or_insert_default().insert(sysctl.to_string(), value.to_string());
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn gauge(first: u64, last: u64) -> Gauge {
 }
 
 /// Adds a process and returns it to be spoilt.
-pub(crate) fn process<'a>(evidence: &'a mut Evidence, pid: u32, name: &str) -> &'a mut Process {
+pub(crate) fn add_process<'a>(evidence: &'a mut Evidence, pid: u32, name: &str) -> &'a mut Process {
     let processes = evidence.processes.get_or_insert_default();
     processes.push(Process {
         pid,
@@ -104,7 +104,7 @@ pub(crate) fn process<'a>(evidence: &'a mut Evidence, pid: u32, name: &str) -> &
 }
 
 /// Adds a listener with an empty queue and returns it to be spoilt.
-pub(crate) fn listener<'a>(
+pub(crate) fn add_listener<'a>(
     evidence: &'a mut Evidence,
     local: &str,
     limit: u32,
@@ -112,7 +112,7 @@ pub(crate) fn listener<'a>(
 ) -> &'a mut Listener {
     let listeners = evidence.listeners.get_or_insert_default();
     listeners.push(Listener {
-        local: end(local),
+        local: address(local),
         inode: 100 + listeners.len() as u32,
         cookie: 1 + listeners.len() as u64,
         uid: 0,
@@ -129,7 +129,7 @@ pub(crate) fn listener<'a>(
 }
 
 /// Adds ports in use towards a destination and returns them to be spoilt.
-pub(crate) fn ports<'a>(
+pub(crate) fn add_port_use<'a>(
     evidence: &'a mut Evidence,
     remote: &str,
     in_use: u64,
@@ -137,7 +137,7 @@ pub(crate) fn ports<'a>(
     pids: &[u32],
 ) -> &'a mut PortUse {
     let all = &mut evidence.sockets.get_or_insert_default().port_use;
-    let remote = end(remote);
+    let remote = address(remote);
     all.push(PortUse {
         local: if remote.ip().is_loopback() { remote.ip() } else { IpAddr::from([198, 18, 0, 1]) },
         remote,
@@ -151,7 +151,7 @@ pub(crate) fn ports<'a>(
 }
 
 /// Adds an idle established socket, seen at three looks, and returns it to be spoilt.
-pub(crate) fn socket<'a>(
+pub(crate) fn add_socket<'a>(
     evidence: &'a mut Evidence,
     local: &str,
     remote: &str,
@@ -159,8 +159,8 @@ pub(crate) fn socket<'a>(
 ) -> &'a mut Socket {
     let sockets = &mut evidence.sockets.get_or_insert_default().sockets;
     sockets.push(Socket {
-        local: end(local),
-        remote: end(remote),
+        local: address(local),
+        remote: address(remote),
         state: TcpState::Established,
         inode: 1000 + sockets.len() as u32,
         cookie: 1000 + sockets.len() as u64,
@@ -203,7 +203,7 @@ pub(crate) fn socket<'a>(
 }
 
 /// Adds a log with one complaint.
-pub(crate) fn complaint(
+pub(crate) fn add_complaint(
     evidence: &mut Evidence,
     application: &str,
     meaning: Meaning,
@@ -229,7 +229,7 @@ pub(crate) fn complaint(
 }
 
 /// Adds an access log with these statuses.
-pub(crate) fn statuses(evidence: &mut Evidence, pids: &[u32], statuses: &[(u16, u64)]) {
+pub(crate) fn add_access_log(evidence: &mut Evidence, pids: &[u32], statuses: &[(u16, u64)]) {
     let lines = statuses.iter().map(|(_, count)| count).sum();
     evidence.logs.get_or_insert_default().push(AppLog {
         path: "/var/log/nginx/access.log".to_string(),
@@ -261,7 +261,7 @@ pub(crate) fn application(name: &str, role: &str, setting: (&str, &str, &str)) -
 }
 
 /// Takes a source away, with a gap that says why.
-pub(crate) fn lose(evidence: &mut Evidence, source: Source) {
+pub(crate) fn remove_source(evidence: &mut Evidence, source: Source) {
     // Packets could stand for it.
     evidence.packets = None;
     match source {
@@ -305,8 +305,8 @@ pub(crate) fn finding(
         subject: Subject {
             kind,
             name: "subject".into(),
-            local: local.map(end),
-            remote: remote.map(end),
+            local: local.map(address),
+            remote: remote.map(address),
             processes: pids.iter().map(name).collect(),
         },
         impact: Impact {
@@ -323,7 +323,7 @@ pub(crate) fn finding(
 }
 
 /// The findings of a verdict that is to have some.
-pub(crate) fn found(verdict: Verdict) -> Vec<Finding> {
+pub(crate) fn findings_of(verdict: Verdict) -> Vec<Finding> {
     match verdict {
         Verdict::Found(findings) => findings,
         other => panic!("nothing found: {other:?}"),
@@ -331,12 +331,12 @@ pub(crate) fn found(verdict: Verdict) -> Vec<Finding> {
 }
 
 /// An address and port.
-pub(crate) fn end(text: &str) -> SocketAddr {
+pub(crate) fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
 /// Adds a captured stream of a second over 20 ms in which all went well, and returns it to be spoilt.
-pub(crate) fn stream<'a>(
+pub(crate) fn add_stream<'a>(
     evidence: &'a mut Evidence,
     client: &str,
     server: &str,
@@ -366,8 +366,8 @@ pub(crate) fn stream<'a>(
     };
     let stream = CapturedStream {
         number: packets.streams,
-        client: end(client),
-        server: end(server),
+        client: address(client),
+        server: address(server),
         roles_known: true,
         first_us: 0,
         span_us: 1_000_000,
@@ -392,13 +392,13 @@ pub(crate) fn stream<'a>(
 }
 
 /// Gives time to a part of a direction's budget.
-pub(crate) fn spent(direction: &mut CapturedDirection, part: TimeCategory, us: u64) {
+pub(crate) fn set_time(direction: &mut CapturedDirection, part: TimeCategory, us: u64) {
     direction.time_breakdown.retain(|share| share.category != part);
     direction.time_breakdown.push(TimeShare { category: part, time_us: us, exchanges: 1 });
 }
 
 /// Adds up the streams of each service; `turn_us` is the median time of a turn.
-pub(crate) fn served(evidence: &mut Evidence, turn_us: u64) {
+pub(crate) fn add_up_services(evidence: &mut Evidence, turn_us: u64) {
     let packets = evidence.packets.get_or_insert_default();
     packets.services.clear();
     for stream in &packets.worst {

@@ -3,59 +3,103 @@
 use model::{Consequence, Finding, Source};
 
 /// Segments that a line loses, and their share, from which on it loses some SYNs as well.
-const LOST: f64 = 20.0;
-const MUCH: f64 = 0.01;
+const MIN_SEGMENTS_LOST: f64 = 20.0;
+const MIN_LOSS_SHARE: f64 = 0.01;
 /// Handshakes that are repeated then, in shares of what is lost: each has three packets, and few of
 /// them make no share.
-const HANDSHAKES: f64 = 10.0;
+const MAX_SYN_TO_LOSS_RATIO: f64 = 10.0;
 
 /// One thing that leads to another.
-struct Leads {
+struct CauseAndEffect {
     cause: &'static str,
-    to: &'static str,
-    when: fn(&Finding, &Finding) -> bool,
+    effect: &'static str,
+    applies: fn(&Finding, &Finding) -> bool,
 }
 
 /// What leads to what, and between which subjects. No circles: see the test.
-const TABLE: &[Leads] = &[
+const CAUSES_AND_EFFECTS: &[CauseAndEffect] = &[
     // A leak of sockets uses up the files of its process.
-    Leads { cause: "close-wait-leak", to: "fd-exhausted", when: same_process },
+    CauseAndEffect { cause: "close-wait-leak", effect: "fd-exhausted", applies: same_process },
     // Who has no file left, or no worker, does not accept.
-    Leads { cause: "close-wait-leak", to: "accept-queue-overflow", when: same_process },
-    Leads { cause: "fd-exhausted", to: "accept-queue-overflow", when: same_process },
-    Leads { cause: "worker-pool-exhausted", to: "accept-queue-overflow", when: same_process },
+    CauseAndEffect {
+        cause: "close-wait-leak",
+        effect: "accept-queue-overflow",
+        applies: same_process,
+    },
+    CauseAndEffect {
+        cause: "fd-exhausted",
+        effect: "accept-queue-overflow",
+        applies: same_process,
+    },
+    CauseAndEffect {
+        cause: "worker-pool-exhausted",
+        effect: "accept-queue-overflow",
+        applies: same_process,
+    },
     // The kernel keeps a handshake half open as long as the accept queue has no room for it.
-    Leads { cause: "accept-queue-overflow", to: "syn-queue-overflow", when: same_listener },
+    CauseAndEffect {
+        cause: "accept-queue-overflow",
+        effect: "syn-queue-overflow",
+        applies: same_listener,
+    },
     // Who is not answered repeats the SYN.
-    Leads { cause: "accept-queue-overflow", to: "syn-retransmitted", when: to_listener },
-    Leads { cause: "syn-queue-overflow", to: "syn-retransmitted", when: to_listener },
-    Leads { cause: "worker-pool-exhausted", to: "syn-retransmitted", when: to_listener },
-    Leads { cause: "fd-exhausted", to: "syn-retransmitted", when: to_listener },
-    Leads { cause: "close-wait-leak", to: "syn-retransmitted", when: to_listener },
-    Leads { cause: "conntrack-table-full", to: "syn-retransmitted", when: anywhere },
+    CauseAndEffect {
+        cause: "accept-queue-overflow",
+        effect: "syn-retransmitted",
+        applies: to_listener,
+    },
+    CauseAndEffect {
+        cause: "syn-queue-overflow",
+        effect: "syn-retransmitted",
+        applies: to_listener,
+    },
+    CauseAndEffect {
+        cause: "worker-pool-exhausted",
+        effect: "syn-retransmitted",
+        applies: to_listener,
+    },
+    CauseAndEffect { cause: "fd-exhausted", effect: "syn-retransmitted", applies: to_listener },
+    CauseAndEffect { cause: "close-wait-leak", effect: "syn-retransmitted", applies: to_listener },
+    CauseAndEffect {
+        cause: "conntrack-table-full",
+        effect: "syn-retransmitted",
+        applies: anywhere,
+    },
     // A full queue drops the last step of the handshake, and what the client sends then.
-    Leads { cause: "accept-queue-overflow", to: "packet-loss", when: to_listener },
+    CauseAndEffect { cause: "accept-queue-overflow", effect: "packet-loss", applies: to_listener },
     // Who waits to be accepted, or for a worker, waits for an answer.
-    Leads { cause: "accept-queue-overflow", to: "server-think-time", when: to_listener },
-    Leads { cause: "worker-pool-exhausted", to: "server-think-time", when: to_listener },
+    CauseAndEffect {
+        cause: "accept-queue-overflow",
+        effect: "server-think-time",
+        applies: to_listener,
+    },
+    CauseAndEffect {
+        cause: "worker-pool-exhausted",
+        effect: "server-think-time",
+        applies: to_listener,
+    },
     // What a policer drops is lost, and comes again.
-    Leads { cause: "rate-policed", to: "packet-loss", when: same_server },
+    CauseAndEffect { cause: "rate-policed", effect: "packet-loss", applies: same_server },
     // Behind a shaper packets wait in its queue, and are lost when that is full.
-    Leads { cause: "rate-shaped", to: "bufferbloat", when: same_server },
-    Leads { cause: "rate-shaped", to: "packet-loss", when: same_server },
+    CauseAndEffect { cause: "rate-shaped", effect: "bufferbloat", applies: same_server },
+    CauseAndEffect { cause: "rate-shaped", effect: "packet-loss", applies: same_server },
     // Who fills a queue with a whole window has that full, too.
-    Leads { cause: "rate-shaped", to: "receive-window-limited", when: same_server },
-    Leads { cause: "bufferbloat", to: "receive-window-limited", when: same_server },
+    CauseAndEffect { cause: "rate-shaped", effect: "receive-window-limited", applies: same_server },
+    CauseAndEffect { cause: "bufferbloat", effect: "receive-window-limited", applies: same_server },
     // A line that loses one packet in a hundred loses SYNs too.
-    Leads { cause: "packet-loss", to: "syn-retransmitted", when: loses_much },
+    CauseAndEffect { cause: "packet-loss", effect: "syn-retransmitted", applies: loses_syns_too },
     // What is swallowed seems lost.
-    Leads { cause: "path-mtu-blackhole", to: "packet-loss", when: same_server },
+    CauseAndEffect { cause: "path-mtu-blackhole", effect: "packet-loss", applies: same_server },
     // Who sends on a connection that a box has forgotten is not answered.
-    Leads { cause: "nat-timeout-reset", to: "packet-loss", when: same_server },
+    CauseAndEffect { cause: "nat-timeout-reset", effect: "packet-loss", applies: same_server },
     // The ends would scale their windows.
-    Leads { cause: "options-stripped", to: "window-scaling-off", when: anywhere },
+    CauseAndEffect { cause: "options-stripped", effect: "window-scaling-off", applies: anywhere },
     // Each new connection pays for its small first flight again.
-    Leads { cause: "initial-window-small", to: "short-connections", when: same_server },
+    CauseAndEffect {
+        cause: "initial-window-small",
+        effect: "short-connections",
+        applies: same_server,
+    },
 ];
 
 fn same_process(cause: &Finding, effect: &Finding) -> bool {
@@ -89,7 +133,7 @@ fn to_listener(cause: &Finding, effect: &Finding) -> bool {
 }
 
 /// Whether so much is lost that some SYNs must be, on streams of the same service.
-fn loses_much(cause: &Finding, effect: &Finding) -> bool {
+fn loses_syns_too(cause: &Finding, effect: &Finding) -> bool {
     let figure = |finding: &Finding, name: &str| {
         let mut figures = finding.evidence.iter().flat_map(|proof| &proof.figures);
         figures.find(|figure| figure.name == name).map_or(0.0, |figure| figure.value)
@@ -97,7 +141,9 @@ fn loses_much(cause: &Finding, effect: &Finding) -> bool {
     let lost = figure(cause, "segments lost");
     let share = lost / figure(cause, "segments with data").max(1.0);
     let repeated = figure(effect, "streams") / figure(effect, "streams of the service").max(1.0);
-    let much = lost >= LOST && share >= MUCH && repeated <= HANDSHAKES * share;
+    let much = lost >= MIN_SEGMENTS_LOST
+        && share >= MIN_LOSS_SHARE
+        && repeated <= MAX_SYN_TO_LOSS_RATIO * share;
     same_server(cause, effect) && much
 }
 
@@ -108,16 +154,16 @@ fn anywhere(_: &Finding, _: &Finding) -> bool {
 /// Puts consequences under their causes; what was under a consequence goes along.
 pub(crate) fn fold(findings: Vec<Finding>) -> Vec<Finding> {
     let parent = |effect: &Finding| {
-        TABLE.iter().filter(|leads| leads.to == effect.cause).find_map(|leads| {
+        CAUSES_AND_EFFECTS.iter().filter(|leads| leads.effect == effect.cause).find_map(|leads| {
             findings
                 .iter()
-                .position(|cause| cause.cause == leads.cause && (leads.when)(cause, effect))
+                .position(|cause| cause.cause == leads.cause && (leads.applies)(cause, effect))
         })
     };
     let parents: Vec<Option<usize>> = findings.iter().map(parent).collect();
     let root = |mut index: usize| {
         // No circles: at most one step for each entry of the table.
-        for _ in 0..TABLE.len() {
+        for _ in 0..CAUSES_AND_EFFECTS.len() {
             match parents.get(index).copied().flatten() {
                 Some(parent) => index = parent,
                 None => break,
@@ -158,17 +204,21 @@ mod tests {
 
     use super::*;
     use crate::fixtures::finding;
-    use crate::make::With as _;
+    use crate::make::WithFigures as _;
 
     #[test]
     fn every_end_of_the_table_is_a_cause_and_there_are_no_circles() {
-        for leads in TABLE {
-            for id in [leads.cause, leads.to] {
+        for leads in CAUSES_AND_EFFECTS {
+            for id in [leads.cause, leads.effect] {
                 assert!(crate::cause(id).is_some(), "{id}");
             }
-            let mut ends = vec![leads.to];
-            for _ in 0..=TABLE.len() {
-                ends = TABLE.iter().filter(|l| ends.contains(&l.cause)).map(|l| l.to).collect();
+            let mut ends = vec![leads.effect];
+            for _ in 0..=CAUSES_AND_EFFECTS.len() {
+                ends = CAUSES_AND_EFFECTS
+                    .iter()
+                    .filter(|l| ends.contains(&l.cause))
+                    .map(|l| l.effect)
+                    .collect();
             }
             assert!(ends.is_empty(), "{} leads to itself", leads.cause);
         }
@@ -221,12 +271,13 @@ mod tests {
         let folded = |lost: f64, repeated: f64| {
             let (mut loss, mut syn) = (of("packet-loss"), of("syn-retransmitted"));
             let proof = crate::make::proof(Source::Packets, "proof", String::new());
-            loss.evidence = vec![proof.clone().at_once("segments lost", lost, "segments").at_once(
-                "segments with data",
-                1000.0,
-                "segments",
-            )];
-            syn.evidence = vec![proof.at_once("streams", repeated, "streams").at_once(
+            loss.evidence =
+                vec![proof.clone().at_moment("segments lost", lost, "segments").at_moment(
+                    "segments with data",
+                    1000.0,
+                    "segments",
+                )];
+            syn.evidence = vec![proof.at_moment("streams", repeated, "streams").at_moment(
                 "streams of the service",
                 16.0,
                 "streams",

@@ -16,9 +16,9 @@
 
 use model::{Evidence, Finding, Path, Report, RuledOut, Undecided};
 
+mod access_logs;
 mod activity;
-mod answers;
-mod apps;
+mod applications;
 mod captured;
 mod cause;
 pub mod causes;
@@ -62,7 +62,7 @@ pub fn diagnose(evidence: &Evidence) -> Report {
         }
     }
     let mut findings = fold::fold(findings);
-    findings.sort_by(worse_first);
+    findings.sort_by(by_harm);
     Report {
         schema_version: Report::SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
@@ -92,12 +92,12 @@ pub fn with_path(report: &mut Report, path: Path) {
     let mut findings = std::mem::take(&mut report.findings);
     findings.extend(together.findings);
     report.findings = fold::fold(findings);
-    report.findings.sort_by(worse_first);
+    report.findings.sort_by(by_harm);
     report.path = evidence.path;
 }
 
 /// By severity, then the share of all that is hit, then how many.
-fn worse_first(a: &Finding, b: &Finding) -> std::cmp::Ordering {
+fn by_harm(a: &Finding, b: &Finding) -> std::cmp::Ordering {
     let share = |finding: &Finding| finding.impact.share.unwrap_or(0.0);
     b.severity
         .cmp(&a.severity)

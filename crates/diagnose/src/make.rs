@@ -14,15 +14,15 @@ pub(crate) fn proof(source: Source, label: &str, text: impl Into<String>) -> Pro
 }
 
 /// Adds figures to a proof.
-pub(crate) trait With {
+pub(crate) trait WithFigures {
     /// With a figure that was read over the whole window.
-    fn over(self, evidence: &Evidence, name: &str, value: f64, unit: &str) -> Self;
+    fn over_window(self, evidence: &Evidence, name: &str, value: f64, unit: &str) -> Self;
     /// With a figure that was read at one moment.
-    fn at_once(self, name: &str, value: f64, unit: &str) -> Self;
+    fn at_moment(self, name: &str, value: f64, unit: &str) -> Self;
 }
 
-impl With for Proof {
-    fn over(mut self, evidence: &Evidence, name: &str, value: f64, unit: &str) -> Self {
+impl WithFigures for Proof {
+    fn over_window(mut self, evidence: &Evidence, name: &str, value: f64, unit: &str) -> Self {
         self.figures.push(Figure {
             name: name.to_string(),
             value,
@@ -32,7 +32,7 @@ impl With for Proof {
         self
     }
 
-    fn at_once(mut self, name: &str, value: f64, unit: &str) -> Self {
+    fn at_moment(mut self, name: &str, value: f64, unit: &str) -> Self {
         self.figures.push(Figure {
             name: name.to_string(),
             value,

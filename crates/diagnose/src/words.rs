@@ -11,7 +11,7 @@ pub(crate) fn processes(evidence: &Evidence, pids: &[u32]) -> Vec<ProcessName> {
 }
 
 /// One name for several processes: that of the first.
-pub(crate) fn name(processes: &[ProcessName]) -> Option<&str> {
+pub(crate) fn process_name(processes: &[ProcessName]) -> Option<&str> {
     processes.first().map(|process| process.name.as_str())
 }
 

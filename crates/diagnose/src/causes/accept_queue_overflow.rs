@@ -76,9 +76,9 @@ use model::{
 use text::{count, number, percent, share};
 
 use crate::Verdict;
-use crate::apps;
-use crate::make::{With as _, advice, config, proof, subject, sysctl};
-use crate::words::{command, name, processes};
+use crate::applications;
+use crate::make::{WithFigures as _, advice, config, proof, subject, sysctl};
+use crate::words::{command, process_name, processes};
 
 /// From this share of handshakes on the finding is critical.
 const CRITICAL: f64 = 0.01;
@@ -153,7 +153,7 @@ fn finding(evidence: &Evidence, listener: &Listener, dropped: u64) -> Finding {
     let accepted = evidence.increase("TcpPassiveOpens").unwrap_or(0);
     let part = share(dropped as f64, (dropped + accepted) as f64);
     let who = processes(evidence, &listener.pids);
-    let process = name(&who).unwrap_or("a process").to_string();
+    let process = process_name(&who).unwrap_or("a process").to_string();
     let aborts = evidence.sysctl_number("net.ipv4.tcp_abort_on_overflow") == Some(1);
     let fate = if aborts { "are reset" } else { "wait 1 s and more, or give up" };
     let severity = if part >= CRITICAL { Severity::Critical } else { Severity::Warning };
@@ -201,7 +201,7 @@ fn queue(evidence: &Evidence, listener: &Listener) -> Proof {
     let limit = listener.limit;
     let somaxconn = evidence.sysctl_number("net.core.somaxconn");
     let own_rules = somaxconn.is_none_or(|somaxconn| u64::from(limit) < somaxconn);
-    let setting = apps::listen(evidence, &listener.pids, listener.local);
+    let setting = applications::listen(evidence, &listener.pids, listener.local);
     let rules = |own: bool| {
         if own == own_rules { "  <- this one rules" } else { "" }
     };
@@ -217,17 +217,17 @@ fn queue(evidence: &Evidence, listener: &Listener) -> Proof {
         text.push_str("\nthe backlog given to listen(), not smaller");
     }
     if let Some(setting) = setting {
-        text.push_str(&format!("\n  {}: listen {}", apps::place(setting), setting.value));
+        text.push_str(&format!("\n  {}: listen {}", applications::place(setting), setting.value));
     }
     if let Some(somaxconn) = somaxconn {
         text.push_str(&format!("\nnet.core.somaxconn {somaxconn}{}", rules(false)));
     }
     proof(Source::Listeners, "queue", text)
-        .over(evidence, "accept queue, longest", listener.queue.max as f64, "connections")
-        .over(evidence, "accept queue, mean", listener.queue.mean, "connections")
-        .over(evidence, "looks with a full queue", f64::from(listener.samples_full), "looks")
-        .over(evidence, "looks", f64::from(listener.queue.samples), "looks")
-        .at_once("accept queue limit", f64::from(limit), "connections")
+        .over_window(evidence, "accept queue, longest", listener.queue.max as f64, "connections")
+        .over_window(evidence, "accept queue, mean", listener.queue.mean, "connections")
+        .over_window(evidence, "looks with a full queue", f64::from(listener.samples_full), "looks")
+        .over_window(evidence, "looks", f64::from(listener.queue.samples), "looks")
+        .at_moment("accept queue limit", f64::from(limit), "connections")
 }
 
 /// What the process did instead of accepting.
@@ -266,9 +266,10 @@ fn why(evidence: &Evidence, listener: &Listener) -> Option<Proof> {
             percent(used)
         )
     };
-    let mut why = proof(Source::Processes, "why", text).over(evidence, "CPU", process.cpu_ms, "ms");
+    let mut why =
+        proof(Source::Processes, "why", text).over_window(evidence, "CPU", process.cpu_ms, "ms");
     if let Some(ms) = process.run_delay_ms {
-        why = why.over(evidence, "run delay", ms, "ms");
+        why = why.over_window(evidence, "run delay", ms, "ms");
     }
     Some(why)
 }
@@ -282,11 +283,11 @@ fn counted(evidence: &Evidence, listener: &Listener, dropped: u64) -> Proof {
     }
     text.push_str(&format!("this socket's own drops +{}", number(own)));
     let mut counted = proof(Source::Counters, "proof", text)
-        .over(evidence, "drops of this listener", own as f64, "packets")
-        .over(evidence, "drops laid to a full accept queue", dropped as f64, "packets");
+        .over_window(evidence, "drops of this listener", own as f64, "packets")
+        .over_window(evidence, "drops laid to a full accept queue", dropped as f64, "packets");
     for counter in ["TcpExtListenOverflows", "TcpExtListenDrops", "TcpPassiveOpens"] {
         if let Some(growth) = evidence.increase(counter) {
-            counted = counted.over(evidence, counter, growth as f64, "packets");
+            counted = counted.over_window(evidence, counter, growth as f64, "packets");
         }
     }
     counted
@@ -307,10 +308,10 @@ fn remedies(evidence: &Evidence, listener: &Listener, process: &str) -> Vec<Reme
     let wanted = proposed(listener);
     let mut remedies = Vec::new();
     let port = listener.local.port();
-    let setting = apps::listen(evidence, &listener.pids, listener.local);
-    let place = setting.map(apps::place);
+    let setting = applications::listen(evidence, &listener.pids, listener.local);
+    let place = setting.map(applications::place);
     let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
-    let application = apps::application(evidence, &listener.pids).unwrap_or(process);
+    let application = applications::application(evidence, &listener.pids).unwrap_or(process);
     let mut own = match application {
         "nginx" => {
             let end = setting.and_then(|s| s.value.split_ascii_whitespace().next());
@@ -357,18 +358,21 @@ mod tests {
     use model::{Change, RemedyChange};
 
     use super::*;
-    use crate::fixtures::{application, found, gauge, grew, healthy, listener, lose, process, set};
+    use crate::fixtures::{
+        add_listener, add_process, application, findings_of, gauge, healthy, increase_counter,
+        remove_source, set_sysctl,
+    };
 
     fn overflowing() -> Evidence {
         let mut evidence = healthy();
-        grew(&mut evidence, "TcpExtListenOverflows", 1_620);
-        grew(&mut evidence, "TcpPassiveOpens", 3_757);
-        let nginx = process(&mut evidence, 7, "nginx");
+        increase_counter(&mut evidence, "TcpExtListenOverflows", 1_620);
+        increase_counter(&mut evidence, "TcpPassiveOpens", 3_757);
+        let nginx = add_process(&mut evidence, 7, "nginx");
         nginx.cpu_ms = 2_900.0;
         nginx.run_delay_ms = Some(7_100.0);
         nginx.application =
             Some(application("nginx", "worker", ("listen", "80 backlog=10", "http")));
-        let full = listener(&mut evidence, "0.0.0.0:80", 10, &[7]);
+        let full = add_listener(&mut evidence, "0.0.0.0:80", 10, &[7]);
         full.drops = Some(Change::new(5, 1_625));
         full.queue = gauge(11, 11);
         full.samples_full = 97;
@@ -377,7 +381,7 @@ mod tests {
 
     #[test]
     fn fires_and_names_socket_process_limit_and_loss() {
-        let findings = found(rule(&overflowing()));
+        let findings = findings_of(rule(&overflowing()));
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.severity, Severity::Critical);
         assert_eq!(finding.subject.local, Some("0.0.0.0:80".parse().unwrap()));
@@ -396,8 +400,8 @@ mod tests {
     #[test]
     fn fires_for_somaxconn_when_that_rules() {
         let mut evidence = overflowing();
-        set(&mut evidence, "net.core.somaxconn", "10");
-        let finding = &found(rule(&evidence))[0];
+        set_sysctl(&mut evidence, "net.core.somaxconn", "10");
+        let finding = &findings_of(rule(&evidence))[0];
         assert!(finding.evidence[0].text.ends_with("somaxconn 10  <- this one rules"));
         let sysctl =
             |r: &Remedy| matches!(&r.change, RemedyChange::Sysctl { value, .. } if value == "1024");
@@ -407,8 +411,8 @@ mod tests {
     #[test]
     fn fires_with_no_more_than_the_counter_says() {
         let mut evidence = overflowing();
-        grew(&mut evidence, "TcpExtListenOverflows", 3);
-        let finding = &found(rule(&evidence))[0];
+        increase_counter(&mut evidence, "TcpExtListenOverflows", 3);
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.impact.amount, 3.0);
         assert_eq!(finding.severity, Severity::Warning);
     }
@@ -417,21 +421,21 @@ mod tests {
     fn fires_without_processes_and_says_less() {
         let mut evidence = overflowing();
         evidence.processes = None;
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert!(finding.title.contains("a process"));
     }
 
     #[test]
     fn stays_quiet_when_the_queue_was_long_but_dropped_nothing() {
         let mut evidence = overflowing();
-        grew(&mut evidence, "TcpExtListenOverflows", 0);
+        increase_counter(&mut evidence, "TcpExtListenOverflows", 0);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
     fn stays_quiet_in_a_focus_whose_listeners_dropped_nothing() {
         let mut evidence = overflowing();
-        listener(&mut evidence, "0.0.0.0:443", 511, &[7]);
+        add_listener(&mut evidence, "0.0.0.0:443", 511, &[7]);
         evidence.focus.ports = vec![443];
         let report = crate::diagnose(&evidence);
         assert_eq!(report.findings, []);
@@ -447,8 +451,8 @@ mod tests {
     #[test]
     fn undecided_without_counters_unless_the_queue_was_seen_full() {
         let mut evidence = overflowing();
-        lose(&mut evidence, Source::Counters);
-        assert_eq!(found(rule(&evidence))[0].impact.amount, 1_620.0);
+        remove_source(&mut evidence, Source::Counters);
+        assert_eq!(findings_of(rule(&evidence))[0].impact.amount, 1_620.0);
         evidence.listeners.as_mut().unwrap()[0].samples_full = 0;
         let verdict = crate::cause("accept-queue-overflow").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }), "{verdict:?}");
@@ -458,13 +462,13 @@ mod tests {
     fn odd_numbers_harm_nobody() {
         let mut evidence = overflowing();
         evidence.window.duration_ms = 0;
-        let odd = process(&mut evidence, 8, "odd");
+        let odd = add_process(&mut evidence, 8, "odd");
         odd.observed_ms = 0;
         odd.states = BTreeMap::new();
         odd.cpu_ms = f64::NAN;
-        let odd = listener(&mut evidence, "[::]:0", u32::MAX, &[8]);
+        let odd = add_listener(&mut evidence, "[::]:0", u32::MAX, &[8]);
         odd.drops = Some(Change::new(0, u64::MAX));
         odd.queue.samples = 0;
-        assert_eq!(found(rule(&evidence)).len(), 2);
+        assert_eq!(findings_of(rule(&evidence)).len(), 2);
     }
 }

@@ -56,7 +56,7 @@ use text::{bytes, count, micros, percent, share};
 
 use crate::Verdict;
 
-use crate::make::{With as _, advice, proof, subject};
+use crate::make::{WithFigures as _, advice, proof, subject};
 use crate::words::command;
 
 /// Share of the sender's time.
@@ -84,7 +84,9 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     } else {
         Vec::new()
     };
-    Verdict::of(findings, || format!("the application ({} of the sending time)", percent(part)))
+    Verdict::from_findings(findings, || {
+        format!("the application ({} of the sending time)", percent(part))
+    })
 }
 
 /// How long the sender had nothing to write, and how long it sent, microseconds.
@@ -125,10 +127,10 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
         ));
     }
     let proof = proof(Source::Probes, "proof", text)
-        .over(evidence, "nothing to write", waited as f64 / 1e3, "ms")
-        .over(evidence, "sending", all as f64 / 1e3, "ms")
-        .over(evidence, "writes", writes as f64, "writes")
-        .at_once("bytes of a write", each as f64, "bytes");
+        .over_window(evidence, "nothing to write", waited as f64 / 1e3, "ms")
+        .over_window(evidence, "sending", all as f64 / 1e3, "ms")
+        .over_window(evidence, "writes", writes as f64, "writes")
+        .at_moment("bytes of a write", each as f64, "bytes");
     Finding {
         cause: "application-limited".to_string(),
         title: format!("The sender has its data too late, {} a time", bytes(each)),
@@ -161,8 +163,8 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
 /// The same with larger pieces.
 fn check(evidence: &Evidence, transfer: &Transfer) -> String {
     let peer = transfer.address.map_or_else(|| "HOST".to_string(), |peer| peer.to_string());
-    let way = if transfer.direction == TransferDirection::Up { "up" } else { "down" };
-    command(evidence, &format!("netwhy transfer {peer} --direction {way} --buffer 1MiB"))
+    let direction = if transfer.direction == TransferDirection::Up { "up" } else { "down" };
+    command(evidence, &format!("netwhy transfer {peer} --direction {direction} --buffer 1MiB"))
 }
 
 #[cfg(test)]
@@ -170,7 +172,7 @@ mod tests {
     use model::{OneTransfer, Probes, SenderTimeShare, TheoreticalTime, TransferSender};
 
     use super::*;
-    use crate::fixtures::{found, healthy};
+    use crate::fixtures::{findings_of, healthy};
 
     fn measured(application: u64, network: u64) -> Evidence {
         let mut evidence = healthy();
@@ -204,7 +206,7 @@ mod tests {
 
     #[test]
     fn fires_when_the_sender_gets_its_data_late() {
-        let finding = &found(rule(&measured(5_600_000, 1_400_000)))[0];
+        let finding = &findings_of(rule(&measured(5_600_000, 1_400_000)))[0];
         assert_eq!(finding.title, "The sender has its data too late, 1,024 B a time");
         assert_eq!(finding.severity, Severity::Critical);
         let text = &finding.evidence[0].text;

@@ -55,8 +55,8 @@ use model::{Evidence, Finding, RoundTrips};
 use text::{bit_rate, bytes, micros, percent};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::make::{WithFigures as _, advice};
 
 /// Share of the round trips that a queue made long.
 const INFLATED: f64 = 1.0 / 3.0;
@@ -70,49 +70,50 @@ const SEGMENT: u16 = 1460;
 const FOLLOWS: f64 = 0.3;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let lost = |way: Way<'_>| hit(way).map(|(_, us)| us);
-    verdict(evidence, lost, finding, |packets| {
-        let trips = packets.directions().filter_map(|way| way.round_trip);
+    let lost = |direction: StreamDirection<'_>| hit(direction).map(|(_, us)| us);
+    verdict_from_packets(evidence, lost, finding, |packets| {
+        let trips = packets.directions().filter_map(|direction| direction.round_trip);
         let most = trips.map(|trips| trips.max_us).max();
         format!("queues (round trip at most {})", micros(most.unwrap_or(0)))
     })
 }
 
-fn hit(way: Way<'_>) -> Option<(RoundTrips, u64)> {
-    let trips = way.sent().round_trip?;
+fn hit(direction: StreamDirection<'_>) -> Option<(RoundTrips, u64)> {
+    let trips = direction.sent().round_trip?;
     let follows = trips.follows_flight.is_some_and(|follows| follows >= FOLLOWS);
     let long = trips.samples >= SAMPLES && trips.inflated >= INFLATED;
     // Time in which packets stood in the queue: nobody can tell how much of it was waited for.
     let queue = trips.mean_us.saturating_sub(trips.min_us);
     // Late segments have long round trips, and no queue.
-    let full = !way.sent().is_mostly_reordered()
+    let full = !direction.sent().is_mostly_reordered()
         && trips.losses_after_long > 0
         && trips.losses_after_long * ONE_IN >= trips.losses;
-    let several = standing(way) >= 2.0 * f64::from(segment(way)) && !way.on_one_host();
+    let several = standing(direction) >= 2.0 * f64::from(segment(direction))
+        && !direction.is_within_one_host();
     let enough = trips.samples >= SAMPLES && several;
     (enough && ((long && follows) || full)).then_some((trips, queue))
 }
 
 /// Bytes a second that a direction carried on average.
-fn speed(way: Way<'_>) -> f64 {
-    way.sent().new_bytes as f64 * 1e6 / way.stream.span_us.max(1) as f64
+fn speed(direction: StreamDirection<'_>) -> f64 {
+    direction.sent().new_bytes as f64 * 1e6 / direction.stream.span_us.max(1) as f64
 }
 
 /// Bytes of a full segment, as far as is known.
-fn segment(way: Way<'_>) -> u16 {
-    let allowed = [way.sent(), way.back()].into_iter().filter_map(|one| one.mss);
+fn segment(direction: StreamDirection<'_>) -> u16 {
+    let allowed = [direction.sent(), direction.reverse()].into_iter().filter_map(|one| one.mss);
     allowed.min().unwrap_or(SEGMENT).min(SEGMENT)
 }
 
 /// Bytes that stood in the queue on average.
-fn standing(way: Way<'_>) -> f64 {
-    let trips = way.sent().round_trip.unwrap_or_default();
-    speed(way) * trips.mean_us.saturating_sub(trips.min_us) as f64 / 1e6
+fn standing(direction: StreamDirection<'_>) -> f64 {
+    let trips = direction.sent().round_trip.unwrap_or_default();
+    speed(direction) * trips.mean_us.saturating_sub(trips.min_us) as f64 / 1e6
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let trips = way.sent().round_trip.unwrap_or_default();
+    let direction = group.worst();
+    let trips = direction.sent().round_trip.unwrap_or_default();
     let text = format!(
         "round trip {} empty, {} on average, {} at most; it follows the\n\
          bytes on their way (correlation {:.2}); about {} stood in the queue;\n\
@@ -121,14 +122,14 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         micros(trips.mean_us),
         micros(trips.max_us),
         trips.follows_flight.unwrap_or(0.0),
-        bytes(standing(way) as u64),
+        bytes(standing(direction) as u64),
         trips.losses_after_long,
         trips.losses,
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .at_once("shortest round trip", trips.min_us as f64 / 1e3, "ms")
-        .over(evidence, "mean round trip", trips.mean_us as f64 / 1e3, "ms");
+        .at_moment("shortest round trip", trips.min_us as f64 / 1e3, "ms")
+        .over_window(evidence, "mean round trip", trips.mean_us as f64 / 1e3, "ms");
     let (sender, receiver) = (group.sender(), group.receiver());
     let mut finding = group.finding(
         evidence,
@@ -142,12 +143,12 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         vec![proof],
         vec![
             advice("queue management at the narrow place (fq_codel, cake), or a shorter queue"),
-            advice(format!("{sender}: bbr, or pacing below {}", bit_rate(speed(way) * 8.0))),
+            advice(format!("{sender}: bbr, or pacing below {}", bit_rate(speed(direction) * 8.0))),
         ],
     );
     finding.impact.text = format!(
         "{}: {} of the round trips from {sender} to\n{receiver} are twice the shortest and longer",
-        group.streams_words(),
+        group.streams_text(),
         percent(trips.inflated)
     );
     finding.impact.share = Some(trips.inflated);
@@ -160,11 +161,11 @@ mod tests {
     use model::Source;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
     fn queued(inflated: f64, follows: f64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         let trips = sent.round_trip.as_mut().unwrap();
         (trips.mean_us, trips.inflated, trips.follows_flight) = (400_000, inflated, Some(follows));
         evidence
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn fires_for_long_round_trips_that_follow_the_flight() {
-        let finding = &found(rule(&queued(0.9, 0.8)))[0];
+        let finding = &findings_of(rule(&queued(0.9, 0.8)))[0];
         assert_eq!(finding.title, "A queue on the way delays everything: 20 ms become 400 ms");
     }
 
@@ -185,7 +186,7 @@ mod tests {
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "one of six");
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.round_trip.as_mut().unwrap().losses_after_long = 2;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
@@ -204,7 +205,7 @@ mod tests {
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_server.new_bytes = sent;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.client.set_ip(stream.server.ip());
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "on one host");
@@ -213,7 +214,7 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("bufferbloat").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -55,8 +55,8 @@ use model::{
 use text::{count, number, share};
 
 use crate::Verdict;
-use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, name, processes};
+use crate::make::{WithFigures as _, advice, proof, subject};
+use crate::words::{command, process_name, processes};
 
 /// Growth that is no accident.
 const GROWTH: u64 = 3;
@@ -74,7 +74,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         evidence.sockets.as_ref().map(|sockets| &sockets.close_wait[..]).unwrap_or_default();
     let leaks = groups.iter().filter(|group| leaks(group));
     let findings = leaks.map(|group| finding(evidence, group)).collect();
-    Verdict::of(findings, || {
+    Verdict::from_findings(findings, || {
         let most = groups.iter().map(|group| group.count.max).max().unwrap_or(0);
         format!("CLOSE_WAIT (at most {} of one process)", number(most))
     })
@@ -96,7 +96,7 @@ fn leaks(group: &CloseWait) -> bool {
 fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
     let pids: Vec<u32> = group.pid.into_iter().collect();
     let who = processes(evidence, &pids);
-    let process = name(&who).unwrap_or("a process").to_string();
+    let process = process_name(&who).unwrap_or("a process").to_string();
     let grown = group.count.last.saturating_sub(group.count.first);
     let known = group.pid.and_then(|pid| evidence.process(pid));
     let of_files = known.and_then(|process| {
@@ -161,9 +161,9 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
         },
         evidence: vec![
             proof(Source::Sockets, "proof", text)
-                .over(evidence, "CLOSE_WAIT, first", group.count.first as f64, "sockets")
-                .over(evidence, "CLOSE_WAIT, last", group.count.last as f64, "sockets")
-                .over(evidence, "CLOSE_WAIT, closed", group.left as f64, "sockets"),
+                .over_window(evidence, "CLOSE_WAIT, first", group.count.first as f64, "sockets")
+                .over_window(evidence, "CLOSE_WAIT, last", group.count.last as f64, "sockets")
+                .over_window(evidence, "CLOSE_WAIT, closed", group.left as f64, "sockets"),
         ],
         checks: vec![command(evidence, &filter)],
         remedies: vec![
@@ -179,11 +179,11 @@ mod tests {
     use model::Gauge;
 
     use super::*;
-    use crate::fixtures::{end, found, gauge, healthy, lose, process};
+    use crate::fixtures::{add_process, address, findings_of, gauge, healthy, remove_source};
 
     fn leaking(count: Gauge) -> Evidence {
         let mut evidence = healthy();
-        process(&mut evidence, 7, "python3");
+        add_process(&mut evidence, 7, "python3");
         evidence.sockets.as_mut().unwrap().close_wait.push(CloseWait {
             pid: Some(7),
             count,
@@ -193,7 +193,7 @@ mod tests {
             settled: count.last,
             oldest_ms: Some(8_000),
             local_port: Some(8080),
-            remote: Some(end("198.18.0.9:4000")),
+            remote: Some(address("198.18.0.9:4000")),
         });
         evidence
     }
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn fires_when_they_only_grow() {
-        let finding = &found(rule(&leaking(gauge(10, 60))))[0];
+        let finding = &findings_of(rule(&leaking(gauge(10, 60))))[0];
         assert_eq!(finding.subject.processes[0].name, "python3");
         assert_eq!(finding.impact.amount, 60.0);
         assert!(finding.impact.text.contains("50 more in the window; its files last for 195 s"));
@@ -216,7 +216,7 @@ mod tests {
         let mut evidence = leaking(gauge(700, 700));
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         group(&mut evidence).oldest_ms = Some(3_600_000);
-        assert_eq!(found(rule(&evidence))[0].severity, Severity::Critical);
+        assert_eq!(findings_of(rule(&evidence))[0].severity, Severity::Critical);
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn undecided_without_sockets() {
         let mut evidence = leaking(gauge(10, 60));
-        lose(&mut evidence, Source::Sockets);
+        remove_source(&mut evidence, Source::Sockets);
         let verdict = crate::cause("close-wait-leak").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
@@ -247,8 +247,8 @@ mod tests {
         let mut evidence = leaking(gauge(0, u64::MAX));
         evidence.window.duration_ms = 0;
         evidence.processes.as_mut().unwrap()[0].open_files_limit = Some(0);
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
         evidence.processes = None;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

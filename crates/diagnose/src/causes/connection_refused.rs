@@ -40,19 +40,19 @@ use model::{Evidence, Finding, ImpactUnit, Severity, StreamEnd};
 use text::{count, number};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
 use crate::make::advice;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict(evidence, hit, finding, |_| "refused connections".to_string())
+    verdict_from_packets(evidence, hit, finding, |_| "refused connections".to_string())
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    (way.server_sends && way.stream.end == StreamEnd::Refused).then_some(0)
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    (direction.server_sends && direction.stream.end == StreamEnd::Refused).then_some(0)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let refused = group.ways.len() as u64;
+    let refused = group.directions.len() as u64;
     let server = group.server;
     let proof = group.proof(
         evidence,
@@ -67,9 +67,12 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         vec![proof],
         vec![advice(format!("{}: does it listen on port {}? ss -ltn", server.ip(), server.port()))],
     );
-    let share = refused as f64 / group.streams() as f64;
-    finding.impact.text =
-        format!("{} of {} refused", count(refused, "connection"), number(group.streams()));
+    let share = refused as f64 / group.streams_of_service() as f64;
+    finding.impact.text = format!(
+        "{} of {} refused",
+        count(refused, "connection"),
+        number(group.streams_of_service())
+    );
     finding.impact.unit = ImpactUnit::ConnectionsLost;
     (finding.impact.amount, finding.impact.share) = (refused as f64, Some(share));
     finding.severity = if share >= 0.01 { Severity::Critical } else { Severity::Warning };
@@ -81,13 +84,13 @@ mod tests {
     use model::Source;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
     #[test]
     fn fires_for_a_reset_in_answer_to_a_syn() {
         let mut evidence = healthy();
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:81").end = StreamEnd::Refused;
-        let finding = &found(rule(&evidence))[0];
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:81").end = StreamEnd::Refused;
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.title, "198.18.0.2:81 refuses connections");
         assert_eq!(finding.impact.text, "1 connection of 1 refused");
     }
@@ -95,14 +98,14 @@ mod tests {
     #[test]
     fn stays_quiet_for_resets_of_open_connections() {
         let mut evidence = healthy();
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").end = StreamEnd::Reset;
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").end = StreamEnd::Reset;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("connection-refused").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

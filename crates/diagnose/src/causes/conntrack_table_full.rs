@@ -60,7 +60,7 @@ use model::{
 use text::{count, number, percent, share};
 
 use crate::Verdict;
-use crate::make::{With as _, advice, proof, subject, sysctl};
+use crate::make::{WithFigures as _, advice, proof, subject, sysctl};
 use crate::words::command;
 
 /// Share of the limit at which the table counts as full.
@@ -134,8 +134,13 @@ fn finding(evidence: &Evidence, conntrack: &Conntrack, dropped: u64, evicted: u6
                     number(conntrack.count.mean.round() as u64)
                 ),
             )
-            .over(evidence, "nf_conntrack_count, most", conntrack.count.max as f64, "entries")
-            .at_once("nf_conntrack_max", conntrack.max as f64, "entries"),
+            .over_window(
+                evidence,
+                "nf_conntrack_count, most",
+                conntrack.count.max as f64,
+                "entries",
+            )
+            .at_moment("nf_conntrack_max", conntrack.max as f64, "entries"),
         );
     }
     proofs.extend(who(conntrack));
@@ -149,7 +154,7 @@ fn finding(evidence: &Evidence, conntrack: &Conntrack, dropped: u64, evicted: u6
     let mut counted = proof(Source::Conntrack, "proof", said.join("\n"));
     for statistic in ["drop", "early_drop", "insert_failed"] {
         if let Some(growth) = conntrack.increase(statistic) {
-            counted = counted.over(evidence, statistic, growth as f64, "packets");
+            counted = counted.over_window(evidence, statistic, growth as f64, "packets");
         }
     }
     proofs.push(counted);
@@ -203,7 +208,7 @@ fn who(conntrack: &Conntrack) -> Vec<Proof> {
             .collect();
         let mut proof = proof(Source::Conntrack, label, words.join("\n"));
         for (key, n) in tops.iter().take(10) {
-            proof = proof.at_once(&format!("entries: {key}"), *n as f64, "entries");
+            proof = proof.at_moment(&format!("entries: {key}"), *n as f64, "entries");
         }
         Some(proof)
     };
@@ -276,7 +281,7 @@ mod tests {
     use model::{Change, ConntrackTable};
 
     use super::*;
-    use crate::fixtures::{found, gauge, healthy, lose};
+    use crate::fixtures::{findings_of, gauge, healthy, remove_source};
 
     fn tracking(count: u64, statistics: &[(&str, u64)]) -> Evidence {
         let mut evidence = healthy();
@@ -305,7 +310,7 @@ mod tests {
 
     #[test]
     fn fires_with_source_states_and_memory() {
-        let finding = &found(rule(&tracking(1_000, &[("drop", 420), ("insert", 580)])))[0];
+        let finding = &findings_of(rule(&tracking(1_000, &[("drop", 420), ("insert", 580)])))[0];
         assert_eq!(finding.severity, Severity::Critical);
         assert_eq!((finding.impact.amount, finding.impact.share), (420.0, Some(0.42)));
         let text: Vec<&str> = finding.evidence.iter().map(|p| p.text.as_str()).collect();
@@ -319,14 +324,14 @@ mod tests {
     fn fires_by_the_kernels_line_alone() {
         let mut evidence = tracking(1_000, &[]);
         logged(&mut evidence);
-        assert_eq!(found(rule(&evidence))[0].severity, Severity::Critical);
-        lose(&mut evidence, Source::Conntrack);
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence))[0].severity, Severity::Critical);
+        remove_source(&mut evidence, Source::Conntrack);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
     fn fires_mildly_for_evictions() {
-        let finding = &found(rule(&tracking(990, &[("early_drop", 4)])))[0];
+        let finding = &findings_of(rule(&tracking(990, &[("early_drop", 4)])))[0];
         assert_eq!(finding.severity, Severity::Warning);
     }
 
@@ -349,7 +354,7 @@ mod tests {
     fn odd_numbers_harm_nobody() {
         let mut evidence = tracking(u64::MAX, &[("drop", u64::MAX - 7)]);
         evidence.conntrack.as_mut().unwrap().max = u64::MAX;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
         evidence.conntrack.as_mut().unwrap().max = 0;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }

@@ -55,7 +55,7 @@ use model::{Evidence, Finding, Impact, ImpactUnit, Severity, Source, SubjectKind
 use text::{count, number, percent, share};
 
 use crate::Verdict;
-use crate::make::{With as _, advice, proof, subject};
+use crate::make::{WithFigures as _, advice, proof, subject};
 use crate::words::command;
 
 mod packets;
@@ -91,7 +91,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         return Verdict::Found(vec![finding]);
     }
     let findings = captured.map(|packets| packets::findings(evidence, packets));
-    Verdict::of(findings.unwrap_or_default(), || match captured {
+    Verdict::from_findings(findings.unwrap_or_default(), || match captured {
         _ if grew => "damaged packets (the counters have no focus)".to_string(),
         _ if damaged > 0 => format!("damaged packets ({})", number(damaged)),
         Some(packets) => packets::words(packets),
@@ -109,7 +109,7 @@ fn finding(evidence: &Evidence, damaged: u64, part: f64) -> Finding {
         grew.iter().map(|(name, growth)| format!("{name} +{}", number(*growth))).collect();
     let mut counters = proof(Source::Counters, "proof", text.join(", "));
     for (name, growth) in &grew {
-        counters = counters.over(evidence, name, *growth as f64, "packets");
+        counters = counters.over_window(evidence, name, *growth as f64, "packets");
     }
     let mut proofs = vec![counters];
     let peers = peers(evidence);
@@ -122,7 +122,7 @@ fn finding(evidence: &Evidence, damaged: u64, part: f64) -> Finding {
         let text = format!("connections that dropped segments: from {}", told.join(", "));
         let all: u64 = peers.iter().map(|(_, drops)| drops).sum();
         let dropped = proof(Source::Sockets, "peers", text);
-        proofs.push(dropped.at_once("dropped since they were opened", all as f64, "packets"));
+        proofs.push(dropped.at_moment("dropped since they were opened", all as f64, "packets"));
     }
     Finding {
         cause: "corruption".to_string(),
@@ -180,7 +180,7 @@ mod tests {
     use model::Change;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, socket};
+    use crate::fixtures::{add_socket, findings_of, healthy, remove_source};
 
     fn damaged(errors: u64, arrived: u64) -> Evidence {
         let mut evidence = healthy();
@@ -193,12 +193,12 @@ mod tests {
     #[test]
     fn fires_for_wrong_checksums_and_names_the_peer() {
         let mut evidence = damaged(120, 10_000);
-        socket(&mut evidence, "198.18.0.1:5000", "198.18.0.2:80", None)
+        add_socket(&mut evidence, "198.18.0.1:5000", "198.18.0.2:80", None)
             .memory
             .as_mut()
             .unwrap()
             .drops = 119;
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.subject.name, "what arrives from 198.18.0.2");
         assert_eq!(finding.evidence[0].text, "TcpInCsumErrors +120");
         assert!(finding.evidence[1].text.ends_with("from 198.18.0.2 (119)"), "{finding:?}");
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn undecided_without_counters() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Counters);
+        remove_source(&mut evidence, Source::Counters);
         let verdict = crate::cause("corruption").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -53,7 +53,7 @@ use model::{Evidence, Finding};
 use text::{count, micros, number, percent, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
 use crate::make::advice;
 
 /// One in so many of the late acknowledgements must have held something back.
@@ -64,18 +64,21 @@ const SEVERAL: u64 = 3;
 const NEAR_US: u64 = 5_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict(evidence, hit, finding, |packets| {
+    verdict_from_packets(evidence, hit, finding, |packets| {
         let late = packets.directions().map(|direction| direction.acknowledged_late).sum();
         format!("Nagle with delayed ACKs ({} released nothing)", number(late))
     })
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let sent = way.sent();
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let sent = direction.sent();
     let waited = sent.delayed_ack_stalls;
     // Far from the sender, what an acknowledgement released cannot be told so sharply.
-    let way_to_it =
-        if way.server_sends { way.stream.to_server_us } else { way.stream.to_client_us };
+    let way_to_it = if direction.server_sends {
+        direction.stream.to_server_us
+    } else {
+        direction.stream.to_client_us
+    };
     let far = way_to_it.is_some_and(|us| us > NEAR_US);
     let (least, one_in) = if far { (SEVERAL, ONE_IN_FAR) } else { (1, ONE_IN) };
     (waited.count >= least && waited.count.saturating_mul(one_in) >= sent.acknowledged_late)
@@ -83,11 +86,11 @@ fn hit(way: Way<'_>) -> Option<u64> {
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let longest = way.sent().delayed_ack_stalls;
+    let direction = group.worst();
+    let longest = direction.sent().delayed_ack_stalls;
     let waits = group.sum(|sent| sent.delayed_ack_stalls.count);
-    let mean = group.us / waits.max(1);
-    let turns: u64 = group.ways.iter().map(|way| way.stream.exchanges).sum();
+    let mean = group.lost_us / waits.max(1);
+    let turns: u64 = group.directions.iter().map(|direction| direction.stream.exchanges).sum();
     let sender = group.sender();
     let what = format!(
         "{} of {} each ({} of {})",
@@ -103,7 +106,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             "packet {} (stream {}): held for {} and released by a\n\
              delayed acknowledgement; {} of {} late acknowledgements held something",
             number(longest.longest_ended_at),
-            way.stream.number,
+            direction.stream.number,
             micros(longest.longest_us),
             number(waits),
             number(group.sum(|sent| sent.acknowledged_late).max(waits)),
@@ -129,13 +132,13 @@ mod tests {
     use model::{Source, Stalls, TimeCategory};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
 
     fn waiting(count: u64, late: u64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         let total_us = count * 40_000;
-        spent(sent, TimeCategory::DelayedAck, total_us);
+        set_time(sent, TimeCategory::DelayedAck, total_us);
         sent.delayed_ack_stalls =
             Stalls { count, total_us, longest_us: 40_100, longest_ended_at: 7 };
         sent.acknowledged_late = late;
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn fires_for_waits_and_names_the_sender() {
-        let finding = &found(rule(&waiting(5, 6)))[0];
+        let finding = &findings_of(rule(&waiting(5, 6)))[0];
         assert_eq!(finding.title, "Small writes wait 40 ms for delayed acknowledgements");
         assert!(finding.subject.name.starts_with("198.18.0.2:80 (sender)"), "{finding:?}");
         assert!(finding.evidence[0].text.contains("packet 7 "));
@@ -159,7 +162,7 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("delayed-ack-nagle").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -58,7 +58,7 @@ use text::{micros, number, percent, share};
 
 use crate::Verdict;
 use crate::captured::{pasted, quoted};
-use crate::make::{With as _, advice, proof, subject, there};
+use crate::make::{WithFigures as _, advice, proof, subject, there};
 use crate::words::command;
 
 /// Time lost, microseconds.
@@ -81,7 +81,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let all = packets.resolvers.iter().filter(|_| is_heard(packets));
     let findings =
         all.filter(|one| is_slow(one, least)).take(FINDINGS).map(|one| finding(evidence, one));
-    Verdict::of(findings.collect(), || {
+    Verdict::from_findings(findings.collect(), || {
         if !packets.resolvers.is_empty() && !is_heard(packets) {
             return "names (no answer of anybody was captured)".to_string();
         }
@@ -129,10 +129,10 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
     }
     let bad = share(waits(one) as f64, one.queries as f64);
     let proof = proof(Source::Packets, "proof", text)
-        .over(evidence, "queries", one.queries as f64, "queries")
-        .over(evidence, "queries not answered", one.unanswered as f64, "queries")
-        .over(evidence, "slow answers", one.slow as f64, "queries")
-        .over(evidence, "time lost", one.lost_us as f64 / 1e3, "ms");
+        .over_window(evidence, "queries", one.queries as f64, "queries")
+        .over_window(evidence, "queries not answered", one.unanswered as f64, "queries")
+        .over_window(evidence, "slow answers", one.slow as f64, "queries")
+        .over_window(evidence, "time lost", one.lost_us as f64 / 1e3, "ms");
     let each = one.worst.as_ref().map_or(0, |worst| worst.waited_us);
     Finding {
         cause: "dns-slow".to_string(),
@@ -196,11 +196,11 @@ mod tests {
     use model::SlowLookup;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
     fn asked(queries: u64, unanswered: u64, slow: u64, lost_us: u64) -> Evidence {
         let mut evidence = healthy();
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         evidence.packets.as_mut().unwrap().resolvers = vec![Resolver {
             server: "198.18.0.53:53".parse().unwrap(),
             queries,
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn fires_for_a_server_that_is_silent() {
-        let finding = &found(rule(&asked(4, 4, 0, 10_000_000)))[0];
+        let finding = &findings_of(rule(&asked(4, 4, 0, 10_000_000)))[0];
         assert_eq!(finding.title, "The name server 198.18.0.53 does not answer");
         assert_eq!(finding.severity, Severity::Critical);
         assert!(finding.evidence[0].text.ends_with("198.18.0.1 waited 5.0 s for www.example.org"));
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn fires_for_slow_answers() {
-        let finding = &found(rule(&asked(40, 0, 8, 12_000_000)))[0];
+        let finding = &findings_of(rule(&asked(40, 0, 8, 12_000_000)))[0];
         assert_eq!(finding.title, "The name server 198.18.0.53 lets its clients wait");
         assert_eq!(finding.severity, Severity::Warning);
     }
@@ -249,7 +249,7 @@ mod tests {
         (packets.packets, packets.dropped_by_capture) = (10_000, 1_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "20 % of 10 % lost");
         evidence.packets.as_mut().unwrap().dropped_by_capture = 100;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
         let mut evidence = asked(4, 4, 0, 10_000_000);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_server.packets = 0;
@@ -262,13 +262,13 @@ mod tests {
         let mut evidence = asked(4, 4, 0, 10_000_000);
         let resolver = &mut evidence.packets.as_mut().unwrap().resolvers[0];
         resolver.worst.as_mut().unwrap().name = "é".repeat(60);
-        found(rule(&evidence));
+        findings_of(rule(&evidence));
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("dns-slow").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -61,9 +61,9 @@ use model::{
 use text::{count, number, share};
 
 use crate::Verdict;
-use crate::apps;
-use crate::make::{With as _, advice, config, proof, subject, sysctl};
-use crate::words::{command, name, processes};
+use crate::applications;
+use crate::make::{WithFigures as _, advice, config, proof, subject, sysctl};
+use crate::words::{command, process_name, processes};
 
 /// Share of the ports that may be left when they count as exhausted.
 const LEFT: f64 = 0.01;
@@ -87,7 +87,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
             findings.push(finding(evidence, Some(use_), None));
         }
     }
-    Verdict::of(findings, || match uses.first() {
+    Verdict::from_findings(findings, || match uses.first() {
         Some(use_) => format!(
             "ports ({} of {} towards {})",
             number(use_.in_use.max),
@@ -153,7 +153,7 @@ fn finding(
     let said = complaint.and_then(|(_, complaint)| complaint.about.clone());
     let destination = use_.map(|use_| use_.remote.to_string()).or(said);
     let destination = destination.unwrap_or_else(|| "a destination".to_string());
-    let process = name(&who)
+    let process = process_name(&who)
         .or(complaint.map(|(log, _)| log.application.as_str()))
         .unwrap_or("this host")
         .to_string();
@@ -185,7 +185,7 @@ fn finding(
                     complaint.first_line
                 ),
             )
-            .over(evidence, "failures logged", complaint.count as f64, "lines"),
+            .over_window(evidence, "failures logged", complaint.count as f64, "lines"),
         );
     }
     let opened = evidence.increase("TcpActiveOpens");
@@ -263,10 +263,10 @@ fn ports(evidence: &Evidence, use_: &PortUse) -> Proof {
             range.join(" "),
         ),
     )
-    .over(evidence, "ports in use, most", use_.in_use.max as f64, "ports")
-    .over(evidence, "ports in TIME_WAIT, most", use_.time_wait.max as f64, "ports")
-    .over(evidence, "new sockets", use_.new_sockets as f64, "sockets")
-    .at_once("ports available", f64::from(use_.available), "ports")
+    .over_window(evidence, "ports in use, most", use_.in_use.max as f64, "ports")
+    .over_window(evidence, "ports in TIME_WAIT, most", use_.time_wait.max as f64, "ports")
+    .over_window(evidence, "new sockets", use_.new_sockets as f64, "sockets")
+    .at_moment("ports available", f64::from(use_.available), "ports")
 }
 
 /// Whether ports in TIME_WAIT can be taken again.
@@ -284,14 +284,14 @@ fn reuse(evidence: &Evidence, use_: &PortUse) -> Proof {
 
 fn remedies(evidence: &Evidence, use_: Option<&PortUse>, pids: &[u32]) -> Vec<Remedy> {
     let mut all = Vec::new();
-    if apps::application(evidence, pids) == Some("nginx") {
+    if applications::application(evidence, pids) == Some("nginx") {
         let end = use_.map(|use_| use_.remote.to_string()).unwrap_or_default();
         let pass = ["fastcgi_pass", "proxy_pass"].into_iter().find_map(|name| {
-            let mut own = apps::settings(evidence, pids, name);
+            let mut own = applications::settings(evidence, pids, name);
             // One that names the destination, or an upstream block.
             own.find(|s| s.value.contains(&end) || !s.value.contains('.'))
         });
-        let place = pass.map(apps::place);
+        let place = pass.map(applications::place);
         let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
         let fastcgi = pass.is_none_or(|setting| setting.name == "fastcgi_pass");
         let (setting, value) =
@@ -320,24 +320,25 @@ fn remedies(evidence: &Evidence, use_: Option<&PortUse>, pids: &[u32]) -> Vec<Re
 mod tests {
     use super::*;
     use crate::fixtures::{
-        application, complaint, found, gauge, healthy, lose, ports, process, set,
+        add_complaint, add_port_use, add_process, application, findings_of, gauge, healthy,
+        remove_source, set_sysctl,
     };
 
     fn upstream(in_use: u64, available: u32) -> Evidence {
         let mut evidence = healthy();
-        let nginx = process(&mut evidence, 7, "nginx");
+        let nginx = add_process(&mut evidence, 7, "nginx");
         let setting = ("fastcgi_pass", "127.0.0.1:9000", "http/server/location");
         nginx.application = Some(application("nginx", "worker", setting));
-        let use_ = ports(&mut evidence, "127.0.0.1:9000", in_use, available, &[7]);
+        let use_ = add_port_use(&mut evidence, "127.0.0.1:9000", in_use, available, &[7]);
         use_.time_wait = gauge(0, in_use / 2);
-        set(&mut evidence, RANGE, "40000\t40049");
-        set(&mut evidence, REUSE, "0");
+        set_sysctl(&mut evidence, RANGE, "40000\t40049");
+        set_sysctl(&mut evidence, REUSE, "0");
         evidence
     }
 
     #[test]
     fn fires_when_the_range_is_full_and_connections_come_and_go() {
-        let finding = &found(rule(&upstream(50, 50)))[0];
+        let finding = &findings_of(rule(&upstream(50, 50)))[0];
         assert_eq!(finding.severity, Severity::Warning);
         assert_eq!(finding.title, "nginx finds no free local port towards 127.0.0.1:9000");
         assert_eq!(finding.subject.remote, Some("127.0.0.1:9000".parse().unwrap()));
@@ -352,9 +353,9 @@ mod tests {
     fn fires_once_for_what_the_log_says_and_counts_it() {
         let mut evidence = upstream(50, 50);
         let meaning = Meaning::AddressNotAvailable;
-        complaint(&mut evidence, "nginx", meaning, Some("127.0.0.1:9000"), 812, &[7]);
+        add_complaint(&mut evidence, "nginx", meaning, Some("127.0.0.1:9000"), 812, &[7]);
         evidence.logs.as_mut().unwrap()[0].bytes_written *= 2;
-        let findings = found(rule(&evidence));
+        let findings = findings_of(rule(&evidence));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Critical);
         assert_eq!(findings[0].impact.amount, 1_624.0);
@@ -365,8 +366,8 @@ mod tests {
     fn fires_by_the_log_alone() {
         let mut evidence = healthy();
         let meaning = Meaning::AddressNotAvailable;
-        complaint(&mut evidence, "nginx", meaning, Some("198.18.0.9:80"), 2, &[]);
-        assert_eq!(found(rule(&evidence))[0].subject.name, "198.18.0.9:80");
+        add_complaint(&mut evidence, "nginx", meaning, Some("198.18.0.9:80"), 2, &[]);
+        assert_eq!(findings_of(rule(&evidence))[0].subject.name, "198.18.0.9:80");
     }
 
     #[test]
@@ -381,19 +382,19 @@ mod tests {
     #[test]
     fn stays_quiet_where_ports_in_time_wait_are_free_again() {
         let mut evidence = upstream(50, 50);
-        set(&mut evidence, REUSE, "2");
+        set_sysctl(&mut evidence, REUSE, "2");
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         // Connections that last take their ports all the same.
         let use_ = &mut evidence.sockets.as_mut().unwrap().port_use[0];
         use_.time_wait = gauge(0, 0);
         use_.new_sockets = 9;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
     fn undecided_without_sockets() {
         let mut evidence = upstream(50, 50);
-        lose(&mut evidence, Source::Sockets);
+        remove_source(&mut evidence, Source::Sockets);
         let verdict = crate::cause("ephemeral-ports-exhausted").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
@@ -401,8 +402,8 @@ mod tests {
     #[test]
     fn odd_numbers_harm_nobody() {
         let mut evidence = upstream(u64::MAX, 0);
-        ports(&mut evidence, "[fd00::1]:443", u64::MAX, 1, &[99]).new_sockets = 1;
-        set(&mut evidence, RANGE, "");
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        add_port_use(&mut evidence, "[fd00::1]:443", u64::MAX, 1, &[99]).new_sockets = 1;
+        set_sysctl(&mut evidence, RANGE, "");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

@@ -55,8 +55,8 @@ use model::{
 use text::{count, number};
 
 use crate::Verdict;
-use crate::apps;
-use crate::make::{With as _, advice, config, proof, subject, sysctl};
+use crate::applications;
+use crate::make::{WithFigures as _, advice, config, proof, subject, sysctl};
 
 /// Files that may be left at the limit: accept() needs one.
 const LEFT: u64 = 1;
@@ -88,7 +88,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     if let Some((open, max)) = host(evidence).filter(|(open, max)| open >= max) {
         findings.push(of_host(evidence, open, max));
     }
-    Verdict::of(findings, || fullest(all))
+    Verdict::from_findings(findings, || fullest(all))
 }
 
 fn complaints(evidence: &Evidence) -> impl Iterator<Item = (&model::AppLog, &Complaint)> {
@@ -152,8 +152,8 @@ fn of_processes(
                     number(open.max)
                 ),
             )
-            .over(evidence, "open files, most", open.max as f64, "files")
-            .at_once("open files, limit", limit.unwrap_or(0) as f64, "files"),
+            .over_window(evidence, "open files, most", open.max as f64, "files")
+            .at_moment("open files, limit", limit.unwrap_or(0) as f64, "files"),
         );
     }
     if let Some((path, complaint)) = complaint {
@@ -167,7 +167,7 @@ fn of_processes(
                     complaint.first_line
                 ),
             )
-            .over(evidence, "failures logged", complaint.count as f64, "lines"),
+            .over_window(evidence, "failures logged", complaint.count as f64, "lines"),
         );
     }
     let queue = who.iter().find_map(|process| waiting(evidence, process));
@@ -183,7 +183,12 @@ fn of_processes(
                     listener.local
                 ),
             )
-            .over(evidence, "accept queue, mean", listener.queue.mean, "connections"),
+            .over_window(
+                evidence,
+                "accept queue, mean",
+                listener.queue.mean,
+                "connections",
+            ),
         );
     }
     let failures = complaint.map_or(0, |(_, complaint)| complaint.count);
@@ -252,7 +257,7 @@ fn remedies(
         "php-fpm" => ("rlimit_files", format!("rlimit_files = {wanted}")),
         _ => ("LimitNOFILE", format!("LimitNOFILE={wanted} in its systemd unit")),
     };
-    let place = apps::settings(evidence, &pids, setting).next().map(apps::place);
+    let place = applications::settings(evidence, &pids, setting).next().map(applications::place);
     let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
     all.push(config(application, place, setting, &wanted.to_string(), format!("{at}{value}")));
     all
@@ -276,8 +281,8 @@ fn of_host(evidence: &Evidence, open: u64, max: u64) -> Finding {
                 "proof",
                 format!("fs.file-nr {}, fs.file-max {}", number(open), number(max)),
             )
-            .at_once("fs.file-nr", open as f64, "files")
-            .at_once("fs.file-max", max as f64, "files"),
+            .at_moment("fs.file-nr", open as f64, "files")
+            .at_moment("fs.file-max", max as f64, "files"),
         ],
         checks: vec!["sysctl fs.file-nr fs.file-max".to_string()],
         remedies: vec![sysctl(
@@ -293,21 +298,24 @@ fn of_host(evidence: &Evidence, open: u64, max: u64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{complaint, found, gauge, healthy, listener, lose, process, set};
+    use crate::fixtures::{
+        add_complaint, add_listener, add_process, findings_of, gauge, healthy, remove_source,
+        set_sysctl,
+    };
 
     fn full() -> Evidence {
         let mut evidence = healthy();
-        let nginx = process(&mut evidence, 7, "nginx");
+        let nginx = add_process(&mut evidence, 7, "nginx");
         nginx.open_files = Some(gauge(60, 64));
         nginx.open_files_limit = Some(64);
-        let stuck = listener(&mut evidence, "0.0.0.0:80", 511, &[7]);
+        let stuck = add_listener(&mut evidence, "0.0.0.0:80", 511, &[7]);
         stuck.queue = gauge(20, 200);
         evidence
     }
 
     #[test]
     fn fires_at_the_limit_while_connections_wait() {
-        let finding = &found(rule(&full()))[0];
+        let finding = &findings_of(rule(&full()))[0];
         assert_eq!(finding.subject.processes[0].pid, 7);
         assert!(finding.evidence[0].text.contains("64 of 64 files open"));
         let command = finding.remedies[0].command.as_deref();
@@ -317,8 +325,8 @@ mod tests {
     #[test]
     fn fires_once_for_what_the_log_says_too() {
         let mut evidence = full();
-        complaint(&mut evidence, "nginx", Meaning::TooManyOpenFiles, None, 42, &[6, 7]);
-        let findings = found(rule(&evidence));
+        add_complaint(&mut evidence, "nginx", Meaning::TooManyOpenFiles, None, 42, &[6, 7]);
+        let findings = findings_of(rule(&evidence));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].impact.amount, 200.0);
         assert!(findings[0].impact.text.starts_with("42 failures"));
@@ -327,8 +335,8 @@ mod tests {
     #[test]
     fn fires_for_the_host() {
         let mut evidence = healthy();
-        set(&mut evidence, "fs.file-max", "1024");
-        assert_eq!(found(rule(&evidence))[0].subject.kind, SubjectKind::Host);
+        set_sysctl(&mut evidence, "fs.file-max", "1024");
+        assert_eq!(findings_of(rule(&evidence))[0].subject.kind, SubjectKind::Host);
     }
 
     #[test]
@@ -341,20 +349,20 @@ mod tests {
     #[test]
     fn undecided_without_processes_unless_the_log_says_so() {
         let mut evidence = full();
-        lose(&mut evidence, Source::Processes);
+        remove_source(&mut evidence, Source::Processes);
         let judge = |evidence: &Evidence| crate::cause("fd-exhausted").unwrap().judge(evidence);
         assert!(matches!(judge(&evidence), Verdict::Undecided { .. }));
-        complaint(&mut evidence, "nginx", Meaning::TooManyOpenFiles, None, 42, &[7]);
+        add_complaint(&mut evidence, "nginx", Meaning::TooManyOpenFiles, None, 42, &[7]);
         assert!(matches!(judge(&evidence), Verdict::Found(_)));
     }
 
     #[test]
     fn odd_numbers_harm_nobody() {
         let mut evidence = full();
-        let odd = process(&mut evidence, 8, "odd");
+        let odd = add_process(&mut evidence, 8, "odd");
         odd.open_files = Some(gauge(u64::MAX, u64::MAX));
         odd.open_files_limit = Some(0);
-        set(&mut evidence, "fs.file-nr", "");
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        set_sysctl(&mut evidence, "fs.file-nr", "");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

@@ -47,8 +47,8 @@ use model::{Evidence, Finding};
 use text::{bytes, count, micros, number, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, groups};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, group_directions};
+use crate::make::{WithFigures as _, advice};
 
 /// Segments of a first flight that is as large as most.
 const USUAL: u64 = 9;
@@ -61,14 +61,14 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
         return Verdict::RuledOut("no packets".to_string());
     };
-    let mut groups = groups(packets, small);
+    let mut groups = group_directions(packets, small);
     let saved = |group: &Group<'_>| {
-        group.ways.iter().any(|way| way.sent().slow_starts.first_saved >= ROUNDS)
+        group.directions.iter().any(|direction| direction.sent().slow_starts.first_saved >= ROUNDS)
     };
-    groups.retain(|group| group.ways.len() > 1 || saved(group));
+    groups.retain(|group| group.directions.len() > 1 || saved(group));
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
-    Verdict::of(findings, || {
-        let flights = packets.directions().map(|way| way.slow_starts.first_segments);
+    Verdict::from_findings(findings, || {
+        let flights = packets.directions().map(|direction| direction.slow_starts.first_segments);
         match flights.filter(|segments| *segments > 0).min() {
             Some(least) => format!("first flights ({} at least)", count(least, "segment")),
             None => "first flights".to_string(),
@@ -76,23 +76,23 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     })
 }
 
-fn small(way: Way<'_>) -> Option<u64> {
-    let starts = way.sent().slow_starts;
-    let cost = starts.first_saved * way.stream.round_trip_us()?;
-    let felt = share(cost as f64, way.stream.busy_us() as f64) >= TIME;
+fn small(direction: StreamDirection<'_>) -> Option<u64> {
+    let starts = direction.sent().slow_starts;
+    let cost = starts.first_saved * direction.stream.round_trip_us()?;
+    let felt = share(cost as f64, direction.stream.busy_us() as f64) >= TIME;
     // After a SYN was lost one segment is right (RFC 6298, 5.7).
-    let late = way.stream.syn_retransmissions + way.stream.syn_ack_retransmissions > 0;
+    let late = direction.stream.syn_retransmissions + direction.stream.syn_ack_retransmissions > 0;
     let few = (1..USUAL).contains(&starts.first_segments) && starts.first_saved > 0;
     (few && felt && !late).then_some(cost)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let starts = way.sent().slow_starts;
-    let trip = way.stream.round_trip_us().unwrap_or(0);
+    let direction = group.worst();
+    let starts = direction.sent().slow_starts;
+    let trip = direction.stream.round_trip_us().unwrap_or(0);
     let text = format!(
         "stream {}: {} in the first flight, {} in {} round trips of {}",
-        way.stream.number,
+        direction.stream.number,
         count(starts.first_segments, "segment"),
         bytes(starts.first_bytes),
         number(starts.first_rounds),
@@ -100,14 +100,14 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .at_once("first flight", starts.first_segments as f64, "segments")
-        .at_once("round trips", starts.first_rounds as f64, "round trips");
+        .at_moment("first flight", starts.first_segments as f64, "segments")
+        .at_moment("round trips", starts.first_rounds as f64, "round trips");
     let (sender, receiver) = (group.sender(), group.receiver());
     let mut finding = group.finding(
         evidence,
         "initial-window-small",
         format!("Connections begin with {}", count(starts.first_segments, "segment")),
-        &format!("{} more than with ten segments", micros(group.us)),
+        &format!("{} more than with ten segments", micros(group.lost_us)),
         vec![proof],
         vec![advice(format!("at {sender}: ip route change {receiver} ... initcwnd 10"))],
     );
@@ -120,12 +120,13 @@ mod tests {
     use model::{SlowStarts, Source};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
     fn begun(streams: usize, first_segments: u64, first_saved: u64) -> Evidence {
         let mut evidence = healthy();
         for _ in 0..streams {
-            let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+            let sent =
+                &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
             sent.slow_starts = SlowStarts {
                 transfers: 1,
                 first_flight: first_segments * 1448,
@@ -141,10 +142,10 @@ mod tests {
 
     #[test]
     fn fires_for_several_connections_or_a_slow_one() {
-        let finding = &found(rule(&begun(3, 3, 1)))[0];
+        let finding = &findings_of(rule(&begun(3, 3, 1)))[0];
         assert_eq!(finding.title, "Connections begin with 3 segments");
         assert!(finding.subject.name.starts_with("198.18.0.2:80 (sender)"), "{finding:?}");
-        assert_eq!(found(rule(&begun(1, 2, 2))).len(), 1);
+        assert_eq!(findings_of(rule(&begun(1, 2, 2))).len(), 1);
     }
 
     #[test]
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("initial-window-small").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

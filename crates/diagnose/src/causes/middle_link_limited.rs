@@ -59,7 +59,7 @@ use text::{bit_rate, micros};
 
 use crate::Verdict;
 
-use crate::make::{With as _, advice, proof, subject};
+use crate::make::{WithFigures as _, advice, proof, subject};
 
 mod locate;
 
@@ -109,9 +109,9 @@ fn finding(
     };
     let us = |ms: f64| (ms.max(0.0) * 1e3) as u64;
     let proof = proof(Source::Probes, "proof", verdict.reasons.join("\n"))
-        .over(evidence, "rate of the link", bits, "bit/s")
-        .at_once("idle round trip", idle, "ms")
-        .at_once("round trip under load", full, "ms");
+        .over_window(evidence, "rate of the link", bits, "bit/s")
+        .at_moment("idle round trip", idle, "ms")
+        .at_moment("round trip under load", full, "ms");
     let rise = full - idle;
     let rate = bit_rate(bits);
     Some(Finding {
@@ -159,7 +159,7 @@ mod tests {
     use model::Probes;
 
     use super::*;
-    use crate::fixtures::{found, healthy};
+    use crate::fixtures::{findings_of, healthy};
 
     fn with(medians: [f64; 3]) -> Evidence {
         let mut evidence = healthy();
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn fires_for_places_that_wait_together_and_one_that_does_not() {
-        let finding = &found(rule(&with([104.0, 105.0, 1.0])))[0];
+        let finding = &findings_of(rule(&with([104.0, 105.0, 1.0])))[0];
         assert_eq!(finding.title, "A link in the middle carries 40 Mbit/s and is full");
         assert!(finding.impact.text.starts_with("a round trip from inner to server takes 105 ms"));
         assert!(finding.evidence[0].text.contains("outer: 1.0 ms idle"), "{finding:#?}");

@@ -384,7 +384,7 @@ mod tests {
         for cause in TABLE {
             for source in cause.needs {
                 let mut evidence = healthy();
-                crate::fixtures::lose(&mut evidence, *source);
+                crate::fixtures::remove_source(&mut evidence, *source);
                 let verdict = cause.judge(&evidence);
                 let Verdict::Undecided { needs, closes_with } = verdict else {
                     panic!("{}: {verdict:?} without {}", cause.id, source.name());

@@ -57,8 +57,8 @@ use model::{
 use text::{count, number};
 
 use crate::Verdict;
-use crate::captured::checks;
-use crate::make::{With as _, advice, proof, subject, sysctl};
+use crate::captured::stream_checks;
+use crate::make::{WithFigures as _, advice, proof, subject, sysctl};
 
 /// Connections that were lost.
 const STREAMS: usize = 2;
@@ -86,7 +86,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     };
     let all = lost(packets);
     let found = all.iter().filter(|one| is_timer(one, packets)).take(FINDINGS);
-    Verdict::of(found.map(|one| finding(evidence, one)).collect(), || {
+    Verdict::from_findings(found.map(|one| finding(evidence, one)).collect(), || {
         let outlived = packets.worst.iter().map(|stream| stream.longest_survived_idle_us).max();
         match outlived.unwrap_or(0) {
             0 => "connections forgotten in silence (none was silent)".to_string(),
@@ -165,9 +165,9 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
         number(lost - resets as u64),
     );
     let proof = proof(Source::Packets, "proof", text)
-        .over(evidence, "connections lost", lost as f64, "connections")
-        .at_once("shortest silence that was fatal", one.shortest as f64 / 1e3, "ms")
-        .at_once("longest silence that was outlived", one.outlived as f64 / 1e3, "ms");
+        .over_window(evidence, "connections lost", lost as f64, "connections")
+        .at_moment("shortest silence that was fatal", one.shortest as f64 / 1e3, "ms")
+        .at_moment("longest silence that was outlived", one.outlived as f64 / 1e3, "ms");
     let first = one.lost[0].0;
     let most = one.outlived.max(known(one).map_or(one.shortest / 2, |seconds| seconds * SECOND));
     let keep = (most / 2 / SECOND).max(1).to_string();
@@ -196,7 +196,7 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
             share: None,
         },
         evidence: vec![proof],
-        checks: checks(evidence, first),
+        checks: stream_checks(evidence, first),
         remedies: vec![
             keep_alive,
             advice("a pool that closes connections before, or a longer timeout on the way"),
@@ -213,14 +213,14 @@ fn seconds(us: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
     /// Streams that were silent: when it began and how long it was, seconds.
     fn silent(lost: &[(u64, u64)], outlived: &[u64]) -> Evidence {
         let mut evidence = healthy();
         let end = |number: usize| format!("198.18.0.1:{}", 4000 + number);
         for (number, (began, lasted)) in lost.iter().enumerate() {
-            stream(&mut evidence, &end(number), "198.18.0.2:5432").lost_after_idle =
+            add_stream(&mut evidence, &end(number), "198.18.0.2:5432").lost_after_idle =
                 Some(LostAfterIdle {
                     began_us: began * SECOND,
                     idle_us: lasted * SECOND,
@@ -229,15 +229,16 @@ mod tests {
                 });
         }
         for (number, us) in outlived.iter().enumerate() {
-            stream(&mut evidence, &end(100 + number), "198.18.0.2:5432").longest_survived_idle_us =
-                us * SECOND;
+            add_stream(&mut evidence, &end(100 + number), "198.18.0.2:5432")
+                .longest_survived_idle_us = us * SECOND;
         }
         evidence
     }
 
     #[test]
     fn fires_for_silences_that_end_at_a_timer() {
-        let finding = &found(rule(&silent(&[(0, 352), (400, 380), (90, 360)], &[310, 200])))[0];
+        let finding =
+            &findings_of(rule(&silent(&[(0, 352), (400, 380), (90, 360)], &[310, 200])))[0];
         assert_eq!(finding.title, "Connections that are silent for 352 s are forgotten");
         let text = &finding.evidence[0].text;
         assert!(text.ends_with("between 310 s and 352 s; likely 350 s"), "{text}");
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("nat-timeout-reset").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

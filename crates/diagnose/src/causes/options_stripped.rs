@@ -52,7 +52,7 @@ use text::{count, number};
 
 use crate::Verdict;
 use crate::captured::quoted;
-use crate::make::{With as _, advice, proof, subject};
+use crate::make::{WithFigures as _, advice, proof, subject};
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(path) = &evidence.path else {
@@ -123,7 +123,7 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
             number(client),
             number(server)
         );
-        proof(Source::Path, "proof", text).at_once("streams", change.streams as f64, "streams")
+        proof(Source::Path, "proof", text).at_moment("streams", change.streams as f64, "streams")
     });
     let [a, b] = path.captures.each_ref().map(|capture| capture.file.as_str());
     let server = path.services.first().map(|service| service.servers[0]);
@@ -176,7 +176,7 @@ mod tests {
     use model::{PathCapture, PathClock, PathDirection};
 
     use super::*;
-    use crate::fixtures::found;
+    use crate::fixtures::findings_of;
 
     fn changed(field: ChangedField, before: Option<u64>, after: Option<u64>) -> Evidence {
         let capture = |name: &str| PathCapture {
@@ -207,13 +207,13 @@ mod tests {
 
     #[test]
     fn fires_for_an_option_that_does_not_arrive() {
-        let finding = &found(rule(&changed(ChangedField::WindowScale, Some(7), None)))[0];
+        let finding = &findings_of(rule(&changed(ChangedField::WindowScale, Some(7), None)))[0];
         assert_eq!(finding.title, "A device on the way takes window scale out of SYNs");
         assert!(finding.evidence[0].text.contains("with 7, arrived"), "{finding:?}");
         assert_eq!((finding.impact.amount, finding.impact.share), (3.0, Some(0.75)));
         let other = rule(&changed(ChangedField::WindowScale, Some(7), Some(0)));
-        assert_eq!(found(other).len(), 1, "it is another one");
-        let stamps = &found(rule(&changed(ChangedField::TimeStamps, Some(1), None)))[0];
+        assert_eq!(findings_of(other).len(), 1, "it is another one");
+        let stamps = &findings_of(rule(&changed(ChangedField::TimeStamps, Some(1), None)))[0];
         assert_eq!(stamps.severity, Severity::Info);
     }
 

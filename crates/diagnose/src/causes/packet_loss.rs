@@ -58,8 +58,8 @@ use text::{count, micros, number, percent, share};
 
 use super::corruption::is_damaged;
 use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::make::{WithFigures as _, advice};
 
 /// Losses that are no accident.
 const SEVERAL: u64 = 2;
@@ -71,39 +71,39 @@ const OFTEN: u64 = 3;
 const TIME: f64 = 0.01;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict(evidence, hit, finding, |packets| {
-        let lost = packets.directions().map(|way| way.lost()).sum();
-        let data = packets.directions().map(|way| way.data_segments).sum();
+    verdict_from_packets(evidence, hit, finding, |packets| {
+        let lost = packets.directions().map(|direction| direction.lost()).sum();
+        let data = packets.directions().map(|direction| direction.data_segments).sum();
         format!("loss ({} of {} segments)", number(lost), number(data))
     })
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let sent = way.sent();
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let sent = direction.sent();
     let lost = sent.lost();
     // What was sent again for nothing cost its part of the time.
     let cost = (sent.time_us(TimeCategory::Loss) as f64
         * share(lost as f64, sent.retransmitted() as f64)) as u64;
-    let felt = share(cost as f64, way.stream.busy_us() as f64) >= TIME;
+    let felt = share(cost as f64, direction.stream.busy_us() as f64) >= TIME;
     let many = share(lost as f64, sent.data_segments as f64) >= SEGMENTS;
     let several = lost >= SEVERAL || (lost > 0 && sent.rto_retransmissions > 0);
-    let lost_here = several && !sent.is_mostly_reordered() && !is_damaged(way);
+    let lost_here = several && !sent.is_mostly_reordered() && !is_damaged(direction);
     // How TCP finds the rate of a line: it fills the queue, loses some, and goes on.
     let trips = sent.round_trip.filter(|trips| trips.samples >= 20);
     let finds_rate =
-        queue_was_full(way) == Some(true) || trips.is_some_and(|trips| trips.losses < OFTEN);
+        queue_was_full(direction) == Some(true) || trips.is_some_and(|trips| trips.losses < OFTEN);
     (lost_here && (felt || (many && !finds_rate))).then_some(cost)
 }
 
 /// Whether losses come from a queue that was full, by the round trips before them; nothing when
 /// there are too few.
-fn queue_was_full(way: Way<'_>) -> Option<bool> {
-    let trips = way.sent().round_trip.filter(|trips| trips.samples >= 20)?;
+fn queue_was_full(direction: StreamDirection<'_>) -> Option<bool> {
+    let trips = direction.sent().round_trip.filter(|trips| trips.samples >= 20)?;
     Some(trips.inflated >= 0.5 || (trips.losses > 0 && trips.losses_after_long * 2 >= trips.losses))
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
+    let direction = group.worst();
     let lost = group.sum(|sent| sent.lost());
     let data = group.sum(|sent| sent.data_segments);
     let kinds = [
@@ -130,13 +130,13 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     }
     let seen = group
         .proof(evidence, "proof", format!("sent again: {}", lines.join(",\n")))
-        .over(evidence, "segments lost", lost as f64, "segments")
-        .over(evidence, "segments with data", data as f64, "segments");
+        .over_window(evidence, "segments lost", lost as f64, "segments")
+        .over_window(evidence, "segments with data", data as f64, "segments");
     let mut proofs = vec![seen];
-    if let (Some(trips), Some(queue)) = (way.sent().round_trip, queue_was_full(way)) {
+    if let (Some(trips), Some(queue)) = (direction.sent().round_trip, queue_was_full(direction)) {
         let text = format!(
             "round trips of stream {}: {} at least, {} on average:\n{}",
-            way.stream.number,
+            direction.stream.number,
             micros(trips.min_us),
             micros(trips.mean_us),
             if queue {
@@ -159,7 +159,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             "{} of {} from {sender} lost, {} spent on it",
             number(lost),
             count(data, "segment"),
-            micros(group.us)
+            micros(group.lost_us)
         ),
         proofs,
         vec![
@@ -174,22 +174,22 @@ mod tests {
     use model::Source;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
 
     fn lossy(fast: u64, us: u64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         sent.fast_retransmissions = fast;
         sent.round_trip.get_or_insert_default().losses = OFTEN;
-        spent(sent, TimeCategory::Loss, us);
+        set_time(sent, TimeCategory::Loss, us);
         evidence
     }
 
     #[test]
     fn fires_by_share_of_segments_or_of_time() {
-        let finding = &found(rule(&lossy(7, 0)))[0];
+        let finding = &findings_of(rule(&lossy(7, 0)))[0];
         assert_eq!(finding.title, "1.0 % of the segments are lost and sent again");
-        assert_eq!(found(rule(&lossy(2, 100_000))).len(), 1);
+        assert_eq!(findings_of(rule(&lossy(2, 100_000))).len(), 1);
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
             evidence
         };
         assert!(matches!(rule(&full(100)), Verdict::RuledOut(_)));
-        assert_eq!(found(rule(&full(100_000))).len(), 1, "it costs time");
+        assert_eq!(findings_of(rule(&full(100_000))).len(), 1, "it costs time");
         // The queue is too short to be seen in round trips: it overshot twice.
         let mut evidence = full(100);
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
@@ -220,13 +220,13 @@ mod tests {
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         let trips = sent.round_trip.get_or_insert_default();
         (trips.losses, trips.losses_after_long) = (3, 0);
-        assert_eq!(found(rule(&evidence)).len(), 1, "the line loses them");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "the line loses them");
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("packet-loss").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -49,8 +49,8 @@ use model::{Evidence, Finding, Reach};
 use text::{count, micros, number};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, groups};
-use crate::make::{With as _, advice, there};
+use crate::captured::{Group, StreamDirection, group_directions};
+use crate::make::{WithFigures as _, advice, there};
 
 /// Timeouts of one segment.
 const TIMEOUTS: u32 = 2;
@@ -63,37 +63,40 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
         return Verdict::RuledOut("no packets".to_string());
     };
-    let mut groups = groups(packets, hit);
-    groups.retain(|group| group.ways.len() >= SEVERAL || group.sum(|sent| sent.resegmented) > 0);
+    let mut groups = group_directions(packets, hit);
+    groups.retain(|group| {
+        group.directions.len() >= SEVERAL || group.sum(|sent| sent.resegmented) > 0
+    });
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
-    Verdict::of(findings, || {
-        let arrived = packets.directions().filter(|way| way.full_size_arrived == Some(true));
+    Verdict::from_findings(findings, || {
+        let arrived =
+            packets.directions().filter(|direction| direction.full_size_arrived == Some(true));
         format!("path MTU (full-size segments arrived {} ways)", number(arrived.count() as u64))
     })
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let (sent, back) = (way.sent(), way.back());
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let (sent, back) = (direction.sent(), direction.reverse());
     let again = sent.max_timeouts_of_segment >= TIMEOUTS && sent.max_timeouts_segment_bytes >= FULL;
     let never = sent.full_size_arrived == Some(false)
         || (sent.resegmented > 0 && sent.full_size_arrived.is_none());
     // What it sends arrives here, and it hears what is small.
     let alive =
-        way.stream.handshake_us.is_some() && back.retransmitted() == 0 && back.new_bytes > 0;
+        direction.stream.handshake_us.is_some() && back.retransmitted() == 0 && back.new_bytes > 0;
     (again && never && alive).then(|| {
         sent.time_us(model::TimeCategory::Loss) + sent.time_us(model::TimeCategory::Unexplained)
     })
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let sent = way.sent();
+    let direction = group.worst();
+    let sent = direction.sent();
     let size = sent.max_timeouts_segment_bytes;
     let cut = group.sum(|sent| sent.resegmented);
     let mut text = format!(
         "stream {}: a segment of {} was sent again {} after a\ntimeout; none of that size was \
          ever acknowledged, small ones were",
-        way.stream.number,
+        direction.stream.number,
         count(size.into(), "byte"),
         count(sent.max_timeouts_of_segment.into(), "time"),
     );
@@ -102,18 +105,18 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     }
     let proof = group
         .proof(evidence, "proof", text)
-        .over(
+        .over_window(
             evidence,
             "timeouts of one segment",
             f64::from(sent.max_timeouts_of_segment),
             "timeouts",
         )
-        .at_once("size", f64::from(size), "bytes");
+        .at_moment("size", f64::from(size), "bytes");
     let (sender, receiver) = (group.sender(), group.receiver());
     group.finding(
         evidence,
         "path-mtu-blackhole",
-        format!("Packets of full size vanish on the way, {} lost", micros(group.us)),
+        format!("Packets of full size vanish on the way, {} lost", micros(group.lost_us)),
         &format!("{} from {sender} never arrive", count(u64::from(size), "byte")),
         vec![proof],
         vec![
@@ -131,28 +134,28 @@ mod tests {
     use model::{Source, TimeCategory};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
 
     fn swallowed(streams: u16) -> Evidence {
         let mut evidence = healthy();
         for _ in 0..streams {
-            let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
             let sent = &mut stream.from_server;
             (sent.max_timeouts_of_segment, sent.max_timeouts_segment_bytes) = (3, 1448);
             sent.full_size_arrived = Some(false);
-            spent(sent, TimeCategory::Loss, 1_500_000);
+            set_time(sent, TimeCategory::Loss, 1_500_000);
         }
         evidence
     }
 
     #[test]
     fn fires_for_several_connections_or_one_that_cut_its_segments() {
-        let finding = &found(rule(&swallowed(2)))[0];
+        let finding = &findings_of(rule(&swallowed(2)))[0];
         assert_eq!(finding.title, "Packets of full size vanish on the way, 3.0 s lost");
         assert!(matches!(rule(&swallowed(1)), Verdict::RuledOut(_)));
         let mut evidence = swallowed(1);
         evidence.packets.as_mut().unwrap().worst[0].from_server.resegmented = 1;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
@@ -170,7 +173,7 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("path-mtu-blackhole").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

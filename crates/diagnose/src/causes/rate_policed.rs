@@ -52,24 +52,24 @@ use model::{Evidence, Finding, PolicedExchange, TimeCategory};
 use text::{bit_rate, bytes, count, micros, number};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::make::{WithFigures as _, advice};
 
 /// Turns that are told one by one.
 const TOLD: usize = 4;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict(evidence, hit, finding, |_| "policers".to_string())
+    verdict_from_packets(evidence, hit, finding, |_| "policers".to_string())
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let sent = way.sent();
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let sent = direction.sent();
     (!sent.policed.is_empty()).then(|| sent.time_us(TimeCategory::Loss))
 }
 
 /// The rate that most of the turns agree on, bits a second.
 fn common(group: &Group<'_>) -> Option<u64> {
-    let turns = group.ways.iter().flat_map(|way| &way.sent().policed);
+    let turns = group.directions.iter().flat_map(|direction| &direction.sent().policed);
     let mut rates: Vec<u64> = turns.filter_map(|turn| turn.rate_bps).collect();
     rates.sort_unstable();
     rates.get(rates.len() / 2).copied()
@@ -97,19 +97,28 @@ fn turn_words(turn: &PolicedExchange) -> String {
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let policed = &way.sent().policed;
+    let direction = group.worst();
+    let policed = &direction.sent().policed;
     let mut lines: Vec<String> = policed.iter().take(TOLD).map(turn_words).collect();
     if let Some(more) = policed.len().checked_sub(TOLD).filter(|more| *more > 0) {
         lines.push(format!("and {} more", count(more as u64, "turn")));
     }
-    let lost = group.ways.iter().flat_map(|way| &way.sent().policed).map(|turn| turn.lost).sum();
+    let lost = group
+        .directions
+        .iter()
+        .flat_map(|direction| &direction.sent().policed)
+        .map(|turn| turn.lost)
+        .sum();
     let common = common(group);
     let mut proof = group
-        .proof(evidence, "proof", format!("stream {}:\n{}", way.stream.number, lines.join("\n")))
-        .over(evidence, "packets dropped", lost as f64, "packets");
+        .proof(
+            evidence,
+            "proof",
+            format!("stream {}:\n{}", direction.stream.number, lines.join("\n")),
+        )
+        .over_window(evidence, "packets dropped", lost as f64, "packets");
     if let Some(bps) = common {
-        proof = proof.over(evidence, "rate", bps as f64, "bit/s");
+        proof = proof.over_window(evidence, "rate", bps as f64, "bit/s");
     }
     let title = match common {
         Some(bps) => format!("A policer on the way drops what is above {}", bit_rate(bps as f64)),
@@ -118,8 +127,9 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             format!("A policer on the way drops bursts above {}", bytes(most))
         }
     };
-    let turns: u64 = group.ways.iter().map(|way| way.sent().policed.len() as u64).sum();
-    let all: u64 = group.ways.iter().map(|way| way.stream.exchanges).sum();
+    let turns: u64 =
+        group.directions.iter().map(|direction| direction.sent().policed.len() as u64).sum();
+    let all: u64 = group.directions.iter().map(|direction| direction.stream.exchanges).sum();
     let below = common.map_or_else(String::new, |bps| format!(" below {}", bit_rate(bps as f64)));
     group.finding(
         evidence,
@@ -144,7 +154,7 @@ mod tests {
     use model::Source;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
     fn turn(rate_bps: Option<u64>) -> PolicedExchange {
         PolicedExchange {
@@ -162,17 +172,17 @@ mod tests {
 
     fn policed(rate_bps: Option<u64>) -> Evidence {
         let mut evidence = healthy();
-        let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         stream.from_server.policed = vec![turn(rate_bps)];
         evidence
     }
 
     #[test]
     fn fires_with_the_rate_and_the_bucket() {
-        let finding = &found(rule(&policed(Some(1_500_000))))[0];
+        let finding = &findings_of(rule(&policed(Some(1_500_000))))[0];
         assert_eq!(finding.title, "A policer on the way drops what is above 1.5 Mbit/s");
         assert!(finding.evidence[0].text.contains("turn 2: 1.5 Mbit/s, bucket 98 KiB; 40 lost"));
-        let finding = &found(rule(&policed(None)))[0];
+        let finding = &findings_of(rule(&policed(None)))[0];
         assert_eq!(finding.title, "A policer on the way drops bursts above 98 KiB");
         assert!(finding.evidence[0].text.contains("turn 2: 1.48 Mbit/s to 1.52 Mbit/s"));
     }
@@ -180,7 +190,7 @@ mod tests {
     #[test]
     fn stays_quiet_for_losses_that_no_policer_explains() {
         let mut evidence = healthy();
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80")
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80")
             .from_server
             .fast_retransmissions = 90;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
@@ -189,7 +199,7 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("rate-policed").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

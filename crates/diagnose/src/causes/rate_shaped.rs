@@ -49,28 +49,28 @@ use model::{Evidence, Finding};
 use text::{bit_rate, bytes, micros, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::make::{WithFigures as _, advice};
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict(evidence, hit, finding, |_| "shapers".to_string())
+    verdict_from_packets(evidence, hit, finding, |_| "shapers".to_string())
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let shaped = way.sent().shaped?;
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let shaped = direction.sent().shaped?;
     // As much would have passed in a part of the time.
     let kept = share(shaped.rate_bps as f64, shaped.before_bps as f64).min(1.0);
     Some((shaped.duration_us as f64 * (1.0 - kept)) as u64)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let shaped = way.sent().shaped.unwrap_or_default();
+    let direction = group.worst();
+    let shaped = direction.sent().shaped.unwrap_or_default();
     let (before, after) = (bit_rate(shaped.before_bps as f64), bit_rate(shaped.rate_bps as f64));
     let text = format!(
         "stream {}: {before} for {} and {}, then an even {after};\nits round trip steps from {} to \
          {}",
-        way.stream.number,
+        direction.stream.number,
         micros(shaped.after_us),
         bytes(shaped.burst_bytes),
         micros(shaped.round_trip_before_us),
@@ -78,9 +78,9 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .over(evidence, "rate", shaped.rate_bps as f64, "bit/s")
-        .over(evidence, "rate before", shaped.before_bps as f64, "bit/s")
-        .at_once("burst", shaped.burst_bytes as f64, "bytes");
+        .over_window(evidence, "rate", shaped.rate_bps as f64, "bit/s")
+        .over_window(evidence, "rate before", shaped.before_bps as f64, "bit/s")
+        .at_moment("burst", shaped.burst_bytes as f64, "bytes");
     let (sender, receiver) = (group.sender(), group.receiver());
     group.finding(
         evidence,
@@ -100,12 +100,12 @@ mod tests {
     use model::{ShapedRate, Source};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
     #[test]
     fn fires_for_a_step_of_the_rate() {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         sent.shaped = Some(ShapedRate {
             before_bps: 200_000_000,
             rate_bps: 40_000_000,
@@ -115,7 +115,7 @@ mod tests {
             after_us: 1_800_000,
             duration_us: 4_000_000,
         });
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         let title = "A shaper on the way holds transfers to 40 Mbit/s after a burst";
         assert_eq!((&finding.title[..], finding.impact.amount), (title, 3.2));
         assert!(finding.evidence[0].text.contains("from 900 µs to 61 ms"), "{finding:?}");
@@ -124,14 +124,14 @@ mod tests {
     #[test]
     fn stays_quiet_without_a_step() {
         let mut evidence = healthy();
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("rate-shaped").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -62,7 +62,7 @@ use text::{bit_rate, bytes, micros, percent};
 
 use super::window_scaling_off::is_unscaled;
 use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
 use crate::make::advice;
 
 /// Share of the sending time.
@@ -79,21 +79,25 @@ const QUEUE_US: u64 = 5_000;
 const ROUND_TRIPS: u64 = 8;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let scaled = |way: Way<'_>| {
-        limited(way).filter(|_| !is_unscaled(way) && !is_exception(evidence.packets.as_ref(), way))
+    let scaled = |direction: StreamDirection<'_>| {
+        limited(direction).filter(|_| {
+            !is_unscaled(direction) && !is_exception(evidence.packets.as_ref(), direction)
+        })
     };
-    verdict(evidence, scaled, finding, |_| "full receive windows".to_string())
+    verdict_from_packets(evidence, scaled, finding, |_| "full receive windows".to_string())
 }
 
 /// Whether the same host offers twice as much to more streams of this service than are limited so: it
 /// does not limit its windows there.
-fn is_exception(packets: Option<&Packets>, way: Way<'_>) -> bool {
-    let window = way.back().max_window;
+fn is_exception(packets: Option<&Packets>, direction: StreamDirection<'_>) -> bool {
+    let window = direction.reverse().max_window;
     let (mut wider, mut limited_too) = (0, 0);
     for stream in packets.iter().flat_map(|packets| &packets.worst) {
-        let other = Way { stream, ..way };
-        if stream.server == way.stream.server && other.receiver().ip() == way.receiver().ip() {
-            if other.back().max_window / 2 >= window {
+        let other = StreamDirection { stream, ..direction };
+        if stream.server == direction.stream.server
+            && other.receiver().ip() == direction.receiver().ip()
+        {
+            if other.reverse().max_window / 2 >= window {
                 wider += 1;
             } else if limited(other).is_some() {
                 limited_too += 1;
@@ -104,8 +108,8 @@ fn is_exception(packets: Option<&Packets>, way: Way<'_>) -> bool {
 }
 
 /// Share of the time of a direction in which the window was full.
-fn full(way: Way<'_>) -> f64 {
-    let sent = way.sent();
+fn full(direction: StreamDirection<'_>) -> f64 {
+    let sent = direction.sent();
     let limited = sent.time_us(TimeCategory::ReceiveWindow);
     let other = [
         TimeCategory::Network,
@@ -118,34 +122,38 @@ fn full(way: Way<'_>) -> f64 {
 }
 
 /// Time in which the window was full, where that was long.
-pub(super) fn limited(way: Way<'_>) -> Option<u64> {
-    let limited = way.sent().time_us(TimeCategory::ReceiveWindow);
-    let trip = way.sent().round_trip.map(|trip| trip.mean_us).or(way.stream.round_trip_us())?;
+pub(super) fn limited(direction: StreamDirection<'_>) -> Option<u64> {
+    let limited = direction.sent().time_us(TimeCategory::ReceiveWindow);
+    let trip = direction
+        .sent()
+        .round_trip
+        .map(|trip| trip.mean_us)
+        .or(direction.stream.round_trip_us())?;
     // A queue holds what the window lets out: a larger window would make it longer, no more.
-    let queue = way.sent().round_trip.is_some_and(|trip| {
+    let queue = direction.sent().round_trip.is_some_and(|trip| {
         let ours = trip.follows_flight.is_some_and(|follows| follows >= FOLLOWS);
         let least = if ours { QUEUED_BY_US } else { QUEUED };
         trip.mean_us as f64 >= least * trip.min_us as f64 && trip.mean_us >= trip.min_us + QUEUE_US
     });
     // One that still grew is no limit.
-    let settled = way.sent().settled_window_us.unwrap_or(limited);
-    let several =
-        settled > ROUND_TRIPS * trip.max(1) && settled > way.sent().reader_behind_us.unwrap_or(0);
+    let settled = direction.sent().settled_window_us.unwrap_or(limited);
+    let several = settled > ROUND_TRIPS * trip.max(1)
+        && settled > direction.sent().reader_behind_us.unwrap_or(0);
     // In a transfer of the same number of full windows there is more.
-    let more = way.sent().new_bytes > WINDOWS * u64::from(way.back().max_window);
+    let more = direction.sent().new_bytes > WINDOWS * u64::from(direction.reverse().max_window);
     // On one host who waits for room waits for the reader.
-    let limits = several && more && !queue && !way.on_one_host();
-    (full(way) > LEAST && limits).then_some(limited)
+    let limits = several && more && !queue && !direction.is_within_one_host();
+    (full(direction) > LEAST && limits).then_some(limited)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let window = u64::from(way.back().max_window);
-    let trip = way.stream.round_trip_us().unwrap_or(0);
+    let direction = group.worst();
+    let window = u64::from(direction.reverse().max_window);
+    let trip = direction.stream.round_trip_us().unwrap_or(0);
     let mut text = format!(
         "stream {}: the window was full in {} of the sending time; it is\n{} at most",
-        way.stream.number,
-        percent(full(way)),
+        direction.stream.number,
+        percent(full(direction)),
         bytes(window)
     );
     if trip > 0 {
@@ -163,7 +171,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "receive-window-limited",
         title(&receiver, window),
-        &format!("{} with a full window", micros(group.us)),
+        &format!("{} with a full window", micros(group.lost_us)),
         vec![proof],
         remedies,
     );
@@ -186,19 +194,19 @@ mod tests {
     use model::Source;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
 
     fn limited(us: u64) -> Evidence {
         let mut evidence = healthy();
-        let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         stream.from_client.max_window = 65_535;
-        spent(&mut stream.from_server, TimeCategory::ReceiveWindow, us);
+        set_time(&mut stream.from_server, TimeCategory::ReceiveWindow, us);
         evidence
     }
 
     #[test]
     fn fires_when_the_window_is_full_for_many_round_trips() {
-        let finding = &found(rule(&limited(2_000_000)))[0];
+        let finding = &findings_of(rule(&limited(2_000_000)))[0];
         assert_eq!(finding.title, "The receive window of 198.18.0.1:4000 is too small: 64 KiB");
         assert!(finding.remedies[0].text.contains("tcp_rmem"));
         assert!(finding.evidence[0].text.contains("26.2 Mbit/s"), "{finding:?}");
@@ -226,7 +234,7 @@ mod tests {
         let mut evidence = limited(2_000_000);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_server.round_trip.as_mut().unwrap().mean_us = 26_000;
-        assert_eq!(found(rule(&evidence)).len(), 1, "longer, whatever is out");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "longer, whatever is out");
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_server.round_trip.as_mut().unwrap().follows_flight = Some(0.9);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
@@ -253,7 +261,7 @@ mod tests {
         let mut evidence = limited(2_000_000);
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         (sent.settled_window_us, sent.reader_behind_us) = (Some(400_000), Some(300_000));
-        assert_eq!(found(rule(&evidence)).len(), 1, "more of it was the window");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "more of it was the window");
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.reader_behind_us = Some(500_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
@@ -267,7 +275,7 @@ mod tests {
         other.from_client.max_window = streams[0].from_client.max_window * 2;
         other.from_server.time_breakdown.clear();
         streams.push(other.clone());
-        assert_eq!(found(rule(&evidence)).len(), 1, "one of two");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "one of two");
         evidence.packets.as_mut().unwrap().worst.push(other);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
@@ -275,7 +283,7 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("receive-window-limited").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -68,9 +68,9 @@ use model::{
 use text::{count, number};
 
 use crate::Verdict;
-use crate::connections::{by_process, canonical, holder, shared};
-use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, name};
+use crate::connections::{by_process, canonical, common_end, owner};
+use crate::make::{WithFigures as _, advice, proof, subject};
+use crate::words::{command, process_name};
 
 /// Looks at which it must have been stalled, and their distance at least.
 const LOOKS: u32 = 2;
@@ -103,7 +103,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         let known = known.map(|(a, b)| (canonical(a), canonical(b))).collect();
         findings.extend(packets::findings(evidence, packets, &known));
     }
-    Verdict::of(findings, || {
+    Verdict::from_findings(findings, || {
         format!("stalled readers (none of {})", count(all.len() as u64, "connection"))
     })
 }
@@ -152,8 +152,8 @@ fn is_sender(socket: &Socket) -> bool {
 }
 
 fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding {
-    let who: Vec<ProcessName> = holder(evidence, group[0]).into_iter().collect();
-    let process = name(&who).unwrap_or("a process").to_string();
+    let who: Vec<ProcessName> = owner(evidence, group[0]).into_iter().collect();
+    let process = process_name(&who).unwrap_or("a process").to_string();
     let bytes: u64 = group.iter().map(|s| u64::from(s.receive_queue_bytes)).sum();
     let example = group[0];
     let silent = example.tcp.as_deref().and_then(|tcp| tcp.last_data_recv_ms).unwrap_or(0);
@@ -180,7 +180,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
     for reader in group {
         let sender = all.iter().find(|s| (s.local, s.remote) == (reader.remote, reader.local));
         if let Some(sender) = sender.filter(|s| s.send_queue_bytes > 0) {
-            let who = holder(evidence, sender);
+            let who = owner(evidence, sender);
             let who = who.map_or_else(
                 || "its sender".to_string(),
                 |p| format!("{} (pid {})", p.name, p.pid),
@@ -193,7 +193,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
         }
     }
     effects.truncate(3);
-    let local = shared(group, |s| s.local);
+    let local = common_end(group, |s| s.local);
     let port = example.local.port();
     Finding {
         cause: "receiver-stalled".to_string(),
@@ -203,7 +203,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
             SubjectKind::Connection,
             local.map_or_else(|| format!("{process}, port {port}"), |l| l.to_string()),
             local,
-            shared(group, |s| s.remote),
+            common_end(group, |s| s.remote),
             who,
         ),
         impact: Impact {
@@ -230,11 +230,11 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding
 }
 
 fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Finding {
-    let who: Vec<ProcessName> = holder(evidence, group[0]).into_iter().collect();
-    let process = name(&who).unwrap_or("a process").to_string();
+    let who: Vec<ProcessName> = owner(evidence, group[0]).into_iter().collect();
+    let process = process_name(&who).unwrap_or("a process").to_string();
     let bytes: u64 = group.iter().map(|s| u64::from(s.send_queue_bytes)).sum();
     let example = group[0];
-    let remote = shared(group, |s| s.remote);
+    let remote = common_end(group, |s| s.remote);
     let far = remote.map_or_else(|| example.remote.ip().to_string(), |r| r.to_string());
     let probes = example.tcp.as_deref().and_then(|tcp| tcp.probes).unwrap_or(example.timer.tries);
     Finding {
@@ -244,7 +244,7 @@ fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Finding {
         subject: subject(
             SubjectKind::Connection,
             format!("the reader at {far}"),
-            shared(group, |s| s.local),
+            common_end(group, |s| s.local),
             remote,
             who,
         ),
@@ -286,11 +286,11 @@ fn title(far: &str, process: &str) -> String {
 fn stalled_proof(evidence: &Evidence, group: &[&Socket], label: &str, text: String) -> Proof {
     let first = group[0].first.unwrap_or_default();
     proof(Source::Sockets, label, text)
-        .over(evidence, "connections stalled", group.len() as f64, "connections")
-        .over(evidence, "looks stalled", f64::from(first.samples_stalled), "looks")
-        .over(evidence, "looks", f64::from(first.samples), "looks")
-        .at_once("unread", f64::from(group[0].receive_queue_bytes), "bytes")
-        .at_once("waiting to be sent", f64::from(group[0].send_queue_bytes), "bytes")
+        .over_window(evidence, "connections stalled", group.len() as f64, "connections")
+        .over_window(evidence, "looks stalled", f64::from(first.samples_stalled), "looks")
+        .over_window(evidence, "looks", f64::from(first.samples), "looks")
+        .at_moment("unread", f64::from(group[0].receive_queue_bytes), "bytes")
+        .at_moment("waiting to be sent", f64::from(group[0].send_queue_bytes), "bytes")
 }
 
 fn looks(socket: &Socket) -> String {
@@ -317,10 +317,10 @@ mod tests {
     use model::{FirstSample, Stalls, TimeCategory};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, process, socket};
+    use crate::fixtures::{add_process, add_socket, findings_of, healthy, remove_source};
 
     fn stalled_reader(evidence: &mut Evidence) -> &mut Socket {
-        let reader = socket(evidence, "198.18.0.1:8080", "198.18.0.2:40000", Some(7));
+        let reader = add_socket(evidence, "198.18.0.1:8080", "198.18.0.2:40000", Some(7));
         reader.receive_queue_bytes = 65_000;
         let tcp = reader.tcp.as_mut().unwrap();
         tcp.rcv_wnd = Some(0);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     fn stalled_sender(evidence: &mut Evidence) -> &mut Socket {
-        let sender = socket(evidence, "198.18.0.2:40000", "198.18.0.1:8080", Some(8));
+        let sender = add_socket(evidence, "198.18.0.2:40000", "198.18.0.1:8080", Some(8));
         sender.send_queue_bytes = 900_000;
         sender.timer.kind = TimerKind::Persist;
         sender.first = Some(FirstSample { samples_stalled: 3, ..sender.first.unwrap() });
@@ -343,8 +343,8 @@ mod tests {
 
     fn host() -> Evidence {
         let mut evidence = healthy();
-        process(&mut evidence, 7, "python3");
-        process(&mut evidence, 8, "curl");
+        add_process(&mut evidence, 7, "python3");
+        add_process(&mut evidence, 8, "curl");
         evidence
     }
 
@@ -353,7 +353,7 @@ mod tests {
         let mut evidence = host();
         stalled_reader(&mut evidence);
         stalled_sender(&mut evidence);
-        let findings = found(rule(&evidence));
+        let findings = findings_of(rule(&evidence));
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.subject.processes[0].name, "python3");
         assert_eq!(finding.also_causes[0].text, "curl (pid 8) waits with 879 KiB to send");
@@ -363,7 +363,7 @@ mod tests {
     fn fires_for_a_remote_reader_seen_by_its_sender() {
         let mut evidence = host();
         stalled_sender(&mut evidence);
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.subject.name, "the reader at 198.18.0.1:8080");
         assert_eq!(finding.title, "The reader at 198.18.0.1:8080 does not read what curl sends");
     }
@@ -373,8 +373,8 @@ mod tests {
         let mut evidence = host();
         stalled_reader(&mut evidence);
         for client in ["198.18.0.2:40000", "198.18.0.2:40001"] {
-            let stream = crate::fixtures::stream(&mut evidence, client, "198.18.0.1:8080");
-            crate::fixtures::spent(
+            let stream = crate::fixtures::add_stream(&mut evidence, client, "198.18.0.1:8080");
+            crate::fixtures::set_time(
                 &mut stream.from_client,
                 TimeCategory::ReceiverStalled,
                 2_000_000,
@@ -383,7 +383,7 @@ mod tests {
             stream.from_client.zero_window_stalls.longest_us = 2_000_000;
             stream.from_server.zero_windows = 1;
         }
-        let findings = found(rule(&evidence));
+        let findings = findings_of(rule(&evidence));
         let [of_socket, of_packets] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(of_socket.subject.processes[0].name, "python3");
         assert!(of_packets.subject.name.contains("198.18.0.2:40001 > 198.18.0.1:8080"));
@@ -395,7 +395,7 @@ mod tests {
         for port in 1..=5 {
             stalled_reader(&mut evidence).remote.set_port(port);
         }
-        let findings = found(rule(&evidence));
+        let findings = findings_of(rule(&evidence));
         assert_eq!((findings.len(), findings[0].impact.amount), (1, 5.0));
     }
 
@@ -424,13 +424,13 @@ mod tests {
             let tcp = end.tcp.as_mut().unwrap();
             (tcp.last_data_recv_ms, tcp.last_data_sent_ms) = (Some(3_100), Some(3_100));
         }
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
     fn stays_quiet_for_some_unread_bytes_and_an_open_window() {
         let mut evidence = host();
-        let idle = socket(&mut evidence, "198.18.0.1:8080", "198.18.0.2:4", Some(7));
+        let idle = add_socket(&mut evidence, "198.18.0.1:8080", "198.18.0.2:4", Some(7));
         idle.receive_queue_bytes = 200;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn undecided_without_sockets() {
         let mut evidence = host();
-        lose(&mut evidence, Source::Sockets);
+        remove_source(&mut evidence, Source::Sockets);
         let verdict = crate::cause("receiver-stalled").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
@@ -451,6 +451,6 @@ mod tests {
         odd.memory = None;
         odd.receive_queue_bytes = u32::MAX;
         odd.last_at_ms = u64::MAX;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

@@ -48,8 +48,8 @@ use model::{Evidence, Finding};
 use text::{number, percent, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::make::{WithFigures as _, advice};
 
 /// Hosts nearer than this, microseconds, shuffle packets by as much themselves.
 const NEAR_US: u64 = 200;
@@ -61,16 +61,16 @@ const SEGMENTS: f64 = 0.005;
 const NEEDLESS: f64 = 0.001;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict(evidence, hit, finding, |packets| {
-        let late = packets.directions().map(|way| way.reordered).sum();
+    verdict_from_packets(evidence, hit, finding, |packets| {
+        let late = packets.directions().map(|direction| direction.reordered).sum();
         format!("reordering ({} late)", number(late))
     })
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let sent = way.sent();
-    let near = way.stream.round_trip_us().is_some_and(|us| us < NEAR_US);
-    if near || way.on_one_host() {
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let sent = direction.sent();
+    let near = direction.stream.round_trip_us().is_some_and(|us| us < NEAR_US);
+    if near || direction.is_within_one_host() {
         return None;
     }
     let often = share(sent.reordered as f64, sent.data_segments as f64) >= SEGMENTS;
@@ -101,8 +101,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .over(evidence, "late segments", late as f64, "segments")
-        .over(evidence, "needless retransmissions", needless as f64, "segments");
+        .over_window(evidence, "late segments", late as f64, "segments")
+        .over_window(evidence, "needless retransmissions", needless as f64, "segments");
     let what =
         format!("{} segments late, {} sent again for nothing", number(late), number(needless));
     group.finding(
@@ -124,35 +124,35 @@ mod tests {
     use model::Source;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
     #[test]
     fn fires_for_late_segments_and_for_needless_ones() {
         let mut evidence = healthy();
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server.reordered = 40;
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server.reordered = 40;
         assert_eq!(
-            found(rule(&evidence))[0].title,
+            findings_of(rule(&evidence))[0].title,
             "Segments from 198.18.0.2:80 overtake each other"
         );
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         (sent.fast_retransmissions, sent.duplicate_sacks) = (9, 8);
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
     fn stays_quiet_for_a_few() {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         (sent.reordered, sent.fast_retransmissions, sent.duplicate_sacks) = (2, 9, 3);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         // Many, where there is no line.
         let mut evidence = healthy();
-        stream(&mut evidence, "127.0.0.1:4000", "127.0.0.1:80").from_client.reordered = 40;
+        add_stream(&mut evidence, "127.0.0.1:4000", "127.0.0.1:80").from_client.reordered = 40;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         // Between two containers of one host.
         let mut evidence = healthy();
-        let near = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let near = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         near.from_client.reordered = 40;
         (near.to_client_us, near.to_server_us) = (Some(20), Some(30));
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("reordering").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -58,9 +58,9 @@ use text::{bit_rate, bytes, count, micros, percent, share};
 
 use crate::Verdict;
 
-use crate::connections::{by_process, canonical, holder, shared};
-use crate::make::{With as _, advice, proof, subject, sysctl};
-use crate::words::{command, name};
+use crate::connections::{by_process, canonical, common_end, owner};
+use crate::make::{WithFigures as _, advice, proof, subject, sysctl};
+use crate::words::{command, process_name};
 
 /// Share of the time in which there was something to send.
 const MOST: f64 = 0.5;
@@ -83,7 +83,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         .iter()
         .map(|group| finding(evidence, group))
         .collect();
-    Verdict::of(findings, || {
+    Verdict::from_findings(findings, || {
         let most = all.iter().filter_map(times).map(|(busy, waited)| share(waited, busy));
         format!("send buffers (full at most {} of the time)", percent(most.fold(0.0, f64::max)))
     })
@@ -119,8 +119,8 @@ fn buffer(socket: &Socket) -> Option<u64> {
 fn finding(evidence: &Evidence, group: &[&Socket]) -> Finding {
     let worst = group.iter().copied().max_by_key(|socket| hit(socket).unwrap_or(0.0) as u64);
     let worst = worst.unwrap_or(group[0]);
-    let who: Vec<ProcessName> = holder(evidence, worst).into_iter().collect();
-    let process = name(&who).unwrap_or("a process").to_string();
+    let who: Vec<ProcessName> = owner(evidence, worst).into_iter().collect();
+    let process = process_name(&who).unwrap_or("a process").to_string();
     let (busy, waited) = times(worst).unwrap_or_default();
     let trip = worst.tcp.as_deref().and_then(|tcp| tcp.rtt_us).unwrap_or(0);
     let mut text = format!(
@@ -145,13 +145,13 @@ fn finding(evidence: &Evidence, group: &[&Socket]) -> Finding {
         text.push_str(&format!(", {} of buffer", bytes(held)));
     }
     let proof = proof(Source::Sockets, "proof", text)
-        .over(evidence, "busy", busy / 1e3, "ms")
-        .over(evidence, "limited by the send buffer", waited / 1e3, "ms")
-        .at_once("send buffer", held as f64, "bytes")
-        .at_once("round trip", f64::from(trip) / 1e3, "ms");
+        .over_window(evidence, "busy", busy / 1e3, "ms")
+        .over_window(evidence, "limited by the send buffer", waited / 1e3, "ms")
+        .at_moment("send buffer", held as f64, "bytes")
+        .at_moment("round trip", f64::from(trip) / 1e3, "ms");
     let all: f64 = group.iter().filter_map(|socket| hit(socket)).sum();
-    let local = shared(group, |socket| canonical(socket.local));
-    let remote = shared(group, |socket| canonical(socket.remote));
+    let local = common_end(group, |socket| canonical(socket.local));
+    let remote = common_end(group, |socket| canonical(socket.remote));
     Finding {
         cause: "send-buffer-limited".to_string(),
         title: if held > 0 {
@@ -222,12 +222,12 @@ fn remedies(evidence: &Evidence, process: &str, held: u64) -> Vec<Remedy> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{found, healthy, lose, process, socket};
+    use crate::fixtures::{add_process, add_socket, findings_of, healthy, remove_source};
 
     fn limited(share: f64) -> Evidence {
         let mut evidence = healthy();
-        process(&mut evidence, 7, "nginx");
-        let socket = socket(&mut evidence, "198.18.0.2:80", "198.18.0.1:4000", Some(7));
+        add_process(&mut evidence, 7, "nginx");
+        let socket = add_socket(&mut evidence, "198.18.0.2:80", "198.18.0.1:4000", Some(7));
         socket.memory.as_mut().unwrap().send_buffer_bytes = 65_536;
         let tcp = socket.tcp.as_mut().unwrap();
         tcp.rtt_us = Some(100_000);
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn fires_when_the_buffer_is_full_most_of_the_time() {
-        let finding = &found(rule(&limited(0.9)))[0];
+        let finding = &findings_of(rule(&limited(0.9)))[0];
         assert_eq!(finding.title, "The send buffer of nginx is too small: 64 KiB");
         assert!(finding.evidence[0].text.contains("4.8 Mbit/s"), "{finding:?}");
         let change = finding.remedies[0].text.clone();
@@ -260,7 +260,7 @@ mod tests {
             .sysctls
             .get_or_insert_default()
             .insert("net.ipv4.tcp_wmem".into(), "4096 16384 4194304".into());
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert!(finding.remedies[0].text.contains("nginx: no SO_SNDBUF"), "{finding:?}");
     }
 
@@ -276,7 +276,7 @@ mod tests {
         looked(&mut evidence, 3, 4);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "few looks");
         looked(&mut evidence, 6, 7);
-        assert!(found(rule(&evidence))[0].evidence[0].text.contains("6 of 7 looks"));
+        assert!(findings_of(rule(&evidence))[0].evidence[0].text.contains("6 of 7 looks"));
         let mut evidence = limited(0.05);
         looked(&mut evidence, 7, 7);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "the kernel knows of nothing");
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn undecided_without_sockets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Sockets);
+        remove_source(&mut evidence, Source::Sockets);
         let verdict = crate::cause("send-buffer-limited").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

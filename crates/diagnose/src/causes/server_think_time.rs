@@ -51,7 +51,7 @@ use model::{Evidence, Finding, TimeCategory};
 use text::{count, micros, number};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, groups};
+use crate::captured::{Group, StreamDirection, group_directions};
 use crate::make::advice;
 
 /// Think time of a turn from which it is felt (Nielsen 1993: what seems to happen at once).
@@ -70,10 +70,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
         return Verdict::RuledOut("no packets".to_string());
     };
-    let mut groups = groups(packets, hit);
-    groups.retain(|group| group.share() > MOST && group.turn_p50_us() >= FELT_US);
+    let mut groups = group_directions(packets, hit);
+    groups.retain(|group| group.time_share() > MOST && group.exchange_p50_us() >= FELT_US);
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
-    Verdict::of(findings, || {
+    Verdict::from_findings(findings, || {
         let most = packets.services.iter().map(per_turn).max().unwrap_or(0);
         format!("think time (at most {} a turn)", micros(most))
     })
@@ -83,35 +83,35 @@ fn per_turn(service: &model::Service) -> u64 {
     service.time_us(TimeCategory::ServerThink) / service.exchanges.max(1)
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let thought = way.sent().time_us(TimeCategory::ServerThink);
-    let turns = way.stream.exchanges.max(1);
-    let most = thought as f64 > MOST * way.stream.busy_us() as f64;
-    let felt = way.server_sends && most && thought / turns >= FELT_US;
-    (felt && !may_be_idle(way, thought / turns)).then_some(thought)
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let thought = direction.sent().time_us(TimeCategory::ServerThink);
+    let turns = direction.stream.exchanges.max(1);
+    let most = thought as f64 > MOST * direction.stream.busy_us() as f64;
+    let felt = direction.server_sends && most && thought / turns >= FELT_US;
+    (felt && !may_be_idle(direction, thought / turns)).then_some(thought)
 }
 
 /// Whether the server may have spoken because it liked to, not because it was asked: HTTP is asked for,
 /// other protocols have words that either end sends now and then.
-fn may_be_idle(way: Way<'_>, each_us: u64) -> bool {
-    let stream = way.stream;
+fn may_be_idle(direction: StreamDirection<'_>, each_us: u64) -> bool {
+    let stream = direction.stream;
     let turns = stream.exchanges.max(1);
     let small = stream.directions().iter().all(|sent| sent.new_bytes / turns < KEEPALIVE);
     each_us >= SELDOM_US && stream.statuses.is_empty() && (small || !stream.roles_known)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let turns: u64 = group.ways.iter().map(|way| way.stream.exchanges).sum();
-    let each = group.us / turns.max(1);
+    let direction = group.worst();
+    let turns: u64 = group.directions.iter().map(|direction| direction.stream.exchanges).sum();
+    let each = group.lost_us / turns.max(1);
     let server = group.server;
     let mut text = format!(
         "stream {}: {} of thought in {}, while the way to the server\n\
          and back takes {}",
-        way.stream.number,
-        micros(way.sent().time_us(TimeCategory::ServerThink)),
-        count(way.stream.exchanges, "turn"),
-        way.stream.to_server_us.map_or_else(|| "an unknown time".to_string(), micros),
+        direction.stream.number,
+        micros(direction.sent().time_us(TimeCategory::ServerThink)),
+        count(direction.stream.exchanges, "turn"),
+        direction.stream.to_server_us.map_or_else(|| "an unknown time".to_string(), micros),
     );
     let slow = evidence.packets.as_ref().and_then(|packets| packets.service(server));
     for one in slow.iter().flat_map(|service| &service.slow_requests).take(REQUESTS) {
@@ -124,7 +124,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "server-think-time",
         format!("{server} thinks {} before it answers", micros(each)),
-        &format!("{} of thought in {} turns", micros(group.us), number(turns)),
+        &format!("{} of thought in {} turns", micros(group.lost_us), number(turns)),
         vec![proof],
         vec![advice(format!("run netwhy on {}: what does the process wait for?", server.ip()))],
     )
@@ -146,19 +146,21 @@ mod tests {
     use model::{SlowRequest, Source};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, served, spent, stream};
+    use crate::fixtures::{
+        add_stream, add_up_services, findings_of, healthy, remove_source, set_time,
+    };
 
     fn thinking(us: u64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
-        spent(sent, TimeCategory::ServerThink, us);
-        served(&mut evidence, 150_000);
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        set_time(sent, TimeCategory::ServerThink, us);
+        add_up_services(&mut evidence, 150_000);
         evidence
     }
 
     #[test]
     fn fires_when_most_of_the_time_is_thought() {
-        let finding = &found(rule(&thinking(5_000_000)))[0];
+        let finding = &findings_of(rule(&thinking(5_000_000)))[0];
         assert_eq!(finding.title, "198.18.0.2:80 thinks 500 ms before it answers");
     }
 
@@ -173,7 +175,7 @@ mod tests {
         };
         service.slow_requests =
             vec![slow("GET /report"), slow(&format!("GET /{}/end", "x".repeat(80)))];
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         let text = &finding.evidence[0].text;
         assert!(text.ends_with("/end: 10 turns, 400 ms each"), "{text}");
         assert!(text.contains("\nGET /report: 10 turns, 400 ms each\nGET /xxxx"), "{text}");
@@ -185,8 +187,8 @@ mod tests {
         assert!(matches!(rule(&thinking(90_000)), Verdict::RuledOut(_)));
         let mut evidence = thinking(1_100_000);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-        spent(&mut stream.from_server, TimeCategory::Network, 3_000_000);
-        served(&mut evidence, 150_000);
+        set_time(&mut stream.from_server, TimeCategory::Network, 3_000_000);
+        add_up_services(&mut evidence, 150_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
@@ -203,17 +205,17 @@ mod tests {
         };
         assert!(matches!(rule(&seldom(400, true)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&seldom(40_000, false)), Verdict::RuledOut(_)));
-        assert_eq!(found(rule(&seldom(40_000, true))).len(), 1, "a long report");
+        assert_eq!(findings_of(rule(&seldom(40_000, true))).len(), 1, "a long report");
         let mut http = seldom(400, false);
         http.packets.as_mut().unwrap().worst[0].statuses =
             vec![model::StatusCount { status: 200, count: 10 }];
-        assert_eq!(found(rule(&http)).len(), 1, "it was asked for");
+        assert_eq!(findings_of(rule(&http)).len(), 1, "it was asked for");
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("server-think-time").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -44,8 +44,8 @@ use model::{Evidence, Finding, TimeCategory};
 use text::{count, micros, number, percent, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, groups};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, group_directions};
+use crate::make::{WithFigures as _, advice};
 
 /// Connections of one client.
 const SEVERAL: usize = 3;
@@ -58,10 +58,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
         return Verdict::RuledOut("no packets".to_string());
     };
-    let mut groups = groups(packets, paid);
+    let mut groups = group_directions(packets, paid);
     groups.retain(|group| follow(group) && felt(group));
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
-    Verdict::of(findings, || {
+    Verdict::from_findings(findings, || {
         let (streams, turns) = packets
             .services
             .iter()
@@ -71,16 +71,16 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 }
 
 /// What a connection of one request pays for being new.
-fn paid(way: Way<'_>) -> Option<u64> {
-    let stream = way.stream;
+fn paid(direction: StreamDirection<'_>) -> Option<u64> {
+    let stream = direction.stream;
     let handshake = stream.handshake_us?;
-    let starts = way.sent().slow_starts;
+    let starts = direction.sent().slow_starts;
     let growth = starts.first_rounds.saturating_sub(1) * stream.round_trip_us().unwrap_or(0);
     let all = handshake + growth;
     let usual = stream.syn_retransmissions + stream.syn_ack_retransmissions == 0;
     // Uploads grow at the client, all else at the server.
-    let grows = starts.first_rounds.cmp(&way.back().slow_starts.first_rounds);
-    let pays = grows.is_gt() || (grows.is_eq() && way.server_sends);
+    let grows = starts.first_rounds.cmp(&direction.reverse().slow_starts.first_rounds);
+    let pays = grows.is_gt() || (grows.is_eq() && direction.server_sends);
     (pays && stream.exchanges == 1 && usual && all >= FELT_US).then_some(all)
 }
 
@@ -88,10 +88,12 @@ fn paid(way: Way<'_>) -> Option<u64> {
 fn follow(group: &Group<'_>) -> bool {
     let worst = group.worst().stream.client.ip();
     let mut times: Vec<(u64, u64)> = group
-        .ways
+        .directions
         .iter()
-        .filter(|way| way.stream.client.ip() == worst)
-        .map(|way| (way.stream.first_us, way.stream.first_us + way.stream.busy_us()))
+        .filter(|direction| direction.stream.client.ip() == worst)
+        .map(|direction| {
+            (direction.stream.first_us, direction.stream.first_us + direction.stream.busy_us())
+        })
         .collect();
     times.sort_unstable();
     let mut free = 0;
@@ -106,41 +108,45 @@ fn follow(group: &Group<'_>) -> bool {
 
 /// Share of the time of these streams.
 fn part(group: &Group<'_>) -> f64 {
-    let busy: u64 = group.ways.iter().map(|way| way.stream.busy_us()).sum();
-    share(group.us as f64, busy as f64).min(1.0)
+    let busy: u64 = group.directions.iter().map(|direction| direction.stream.busy_us()).sum();
+    share(group.lost_us as f64, busy as f64).min(1.0)
 }
 
 fn felt(group: &Group<'_>) -> bool {
     // Most of what the service has is of this kind: a few health checks are none.
-    part(group) >= TIME && group.ways.len() as u64 * 2 >= group.streams().min(2 * 1024)
+    part(group) >= TIME
+        && group.directions.len() as u64 * 2 >= group.streams_of_service().min(2 * 1024)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let streams = group.ways.len() as u64;
-    let each = group.us / streams.max(1);
-    let handshakes: u64 =
-        group.ways.iter().map(|way| way.stream.time_us(TimeCategory::Connect)).sum();
+    let direction = group.worst();
+    let streams = group.directions.len() as u64;
+    let each = group.lost_us / streams.max(1);
+    let handshakes: u64 = group
+        .directions
+        .iter()
+        .map(|direction| direction.stream.time_us(TimeCategory::Connect))
+        .sum();
     let text = format!(
         "{} of one request each: {} for handshakes, {} while\nwhat they sent still grew, {} of \
          their time; stream {}: {} round trips",
         count(streams, "connection"),
         micros(handshakes),
-        micros(group.us.saturating_sub(handshakes)),
+        micros(group.lost_us.saturating_sub(handshakes)),
         percent(part(group)),
-        way.stream.number,
-        number(way.sent().slow_starts.first_rounds + 1),
+        direction.stream.number,
+        number(direction.sent().slow_starts.first_rounds + 1),
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .over(evidence, "connections", streams as f64, "connections")
-        .over(evidence, "handshakes", handshakes as f64 / 1e3, "ms");
-    let clients = if way.server_sends { group.receiver() } else { group.sender() };
+        .over_window(evidence, "connections", streams as f64, "connections")
+        .over_window(evidence, "handshakes", handshakes as f64 / 1e3, "ms");
+    let clients = if direction.server_sends { group.receiver() } else { group.sender() };
     group.finding(
         evidence,
         "short-connections",
         format!("Each request opens a connection of its own: {} a time", micros(each)),
-        &format!("{}, {} to open and to grow", count(streams, "connection"), micros(group.us)),
+        &format!("{}, {} to open and to grow", count(streams, "connection"), micros(group.lost_us)),
         vec![proof],
         vec![advice(format!("at {clients}: keep connections open, or pool them"))],
     )
@@ -151,20 +157,20 @@ mod tests {
     use model::{SlowStarts, Source};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
 
     fn opened(streams: u64, apart_us: u64) -> Evidence {
         let mut evidence = healthy();
         for number in 0..streams {
-            let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
             stream.exchanges = 1;
             stream.first_us = number * apart_us;
             stream.handshake_us = Some(20_000);
-            spent(&mut stream.from_client, TimeCategory::Connect, 20_000);
+            set_time(&mut stream.from_client, TimeCategory::Connect, 20_000);
             for direction in [&mut stream.from_client, &mut stream.from_server] {
                 direction.time_breakdown.retain(|share| share.category == TimeCategory::Connect);
             }
-            spent(&mut stream.from_server, TimeCategory::Network, 60_000);
+            set_time(&mut stream.from_server, TimeCategory::Network, 60_000);
             stream.from_server.slow_starts =
                 SlowStarts { first_rounds: 2, ..SlowStarts::default() };
         }
@@ -173,7 +179,7 @@ mod tests {
 
     #[test]
     fn fires_for_connections_that_follow_each_other() {
-        let finding = &found(rule(&opened(4, 100_000)))[0];
+        let finding = &findings_of(rule(&opened(4, 100_000)))[0];
         assert!(finding.title.starts_with("Each request opens a connection"), "{finding:?}");
         assert!((finding.impact.amount - 4.0 * 0.04).abs() < 1e-3, "{finding:?}");
     }
@@ -187,7 +193,7 @@ mod tests {
                 &mut stream.from_client.slow_starts,
             );
         }
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert!((finding.impact.amount - 4.0 * 0.04).abs() < 1e-3, "{finding:?}");
         let remedy = &finding.remedies[0].text;
         assert!(remedy.starts_with("at 198.18.0.1"), "{remedy}");
@@ -205,7 +211,7 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("short-connections").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -60,8 +60,8 @@ use model::{
 use text::{bytes, count, micros, number, percent, share};
 
 use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, proof, subject, sysctl, there};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::make::{WithFigures as _, proof, subject, sysctl, there};
 use crate::words::command;
 
 const SYSCTL: &str = "net.ipv4.tcp_slow_start_after_idle";
@@ -90,47 +90,48 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 }
 
 fn captured(evidence: &Evidence) -> Verdict {
-    verdict(evidence, hit, finding, |packets| {
-        let seen = packets.directions().map(|way| way.slow_starts.transfers).sum();
+    verdict_from_packets(evidence, hit, finding, |packets| {
+        let seen = packets.directions().map(|direction| direction.slow_starts.transfers).sum();
         format!("slow start after idle ({} seen to grow)", count(seen, "transfer"))
     })
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let starts = way.sent().slow_starts;
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let starts = direction.sent().slow_starts;
     let cost = starts.restart_us;
-    let trip = way.stream.round_trip_us()?.max(1);
+    let trip = direction.stream.round_trip_us()?.max(1);
     let several = starts.restarts >= SEVERAL || cost >= ROUNDS * trip;
-    let felt = share(cost as f64, way.stream.busy_us() as f64) >= TIME;
+    let felt = share(cost as f64, direction.stream.busy_us() as f64) >= TIME;
     (starts.restarts > 0 && several && felt).then_some(cost)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let starts = way.sent().slow_starts;
-    let restarts: u64 = group.ways.iter().map(|way| way.sent().slow_starts.restarts).sum();
-    let each = group.us / restarts.max(1);
+    let direction = group.worst();
+    let starts = direction.sent().slow_starts;
+    let restarts: u64 =
+        group.directions.iter().map(|direction| direction.sent().slow_starts.restarts).sum();
+    let each = group.lost_us / restarts.max(1);
     let text = format!(
         "packet {} (stream {}): after {} of silence {} went out\nin a round trip of {}, {} \
          before it; then it grew again",
         number(starts.worst_at),
-        way.stream.number,
+        direction.stream.number,
         micros(starts.worst_idle_us),
         bytes(starts.worst_flight),
-        micros(way.stream.round_trip_us().unwrap_or(0)),
+        micros(direction.stream.round_trip_us().unwrap_or(0)),
         bytes(starts.worst_before),
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .over(evidence, "transfers that started again", restarts as f64, "transfers")
-        .at_once("first flight", starts.worst_flight as f64, "bytes")
-        .at_once("flight before", starts.worst_before as f64, "bytes");
+        .over_window(evidence, "transfers that started again", restarts as f64, "transfers")
+        .at_moment("first flight", starts.worst_flight as f64, "bytes")
+        .at_moment("flight before", starts.worst_before as f64, "bytes");
     let sender = group.sender();
     let mut finding = group.finding(
         evidence,
         "slow-start-after-idle",
         format!("Idle connections start slowly again: {} a time", micros(each)),
-        &format!("{} after a pause, {} lost", count(restarts, "slow start"), micros(group.us)),
+        &format!("{} after a pause, {} lost", count(restarts, "slow start"), micros(group.lost_us)),
         vec![proof],
         vec![there(
             format!("at {sender}: sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
@@ -217,10 +218,15 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
         },
         evidence: vec![
             proof(Source::Probes, "proof", text)
-                .over(evidence, "transfers that started again", all.len() as f64, "transfers")
-                .over(evidence, "time lost", lost as f64 / 1e3, "ms")
-                .at_once("congestion window before", before.into(), "segments")
-                .at_once("congestion window after", after.into(), "segments"),
+                .over_window(
+                    evidence,
+                    "transfers that started again",
+                    all.len() as f64,
+                    "transfers",
+                )
+                .over_window(evidence, "time lost", lost as f64 / 1e3, "ms")
+                .at_moment("congestion window before", before.into(), "segments")
+                .at_moment("congestion window after", after.into(), "segments"),
         ],
         // At the sender: its congestion window falls in the pause.
         checks: transfer.address.iter().map(|peer| by_hand(evidence, *peer, up)).collect(),
@@ -234,11 +240,11 @@ mod tests {
     use model::{SlowStarts, Source};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
     fn restarted(restarts: u64, each_us: u64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         sent.slow_starts = SlowStarts {
             transfers: restarts,
             restarts,
@@ -254,11 +260,11 @@ mod tests {
 
     #[test]
     fn fires_for_several_or_for_one_that_cost_much() {
-        let finding = &found(rule(&restarted(4, 100_000)))[0];
+        let finding = &findings_of(rule(&restarted(4, 100_000)))[0];
         assert_eq!(finding.title, "Idle connections start slowly again: 100 ms a time");
         assert!(finding.subject.name.starts_with("198.18.0.2:80 (sender)"), "{finding:?}");
         assert!(finding.evidence[0].text.contains("packet 977 "));
-        assert_eq!(found(rule(&restarted(1, 100_000))).len(), 1);
+        assert_eq!(findings_of(rule(&restarted(1, 100_000))).len(), 1);
     }
 
     #[test]
@@ -271,7 +277,7 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("slow-start-after-idle").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

@@ -59,7 +59,7 @@ use model::{
 use text::{count, number, percent, share};
 
 use crate::Verdict;
-use crate::make::{With as _, advice, proof, subject, sysctl};
+use crate::make::{WithFigures as _, advice, proof, subject, sysctl};
 use crate::words::{command, processes};
 
 /// Share of the cookies sent that did not come back, from which on somebody is harmed.
@@ -163,8 +163,8 @@ fn finding(
         );
         evidences.push(
             proof(Source::Listeners, "queue", text)
-                .over(evidence, "half open, most", half.max as f64, "connections")
-                .at_once("limit", limit as f64, "connections"),
+                .over_window(evidence, "half open, most", half.max as f64, "connections")
+                .at_moment("limit", limit as f64, "connections"),
         );
     }
     let few = share(opened as f64, (opened + lost) as f64) < FEW;
@@ -183,7 +183,7 @@ fn finding(
     ));
     if let Some((listener, drops)) = refused(evidence) {
         let text = format!("this listener dropped {}, its accept queue none", count(drops, "SYN"));
-        evidences.push(proof(Source::Listeners, "proof", text).over(
+        evidences.push(proof(Source::Listeners, "proof", text).over_window(
             evidence,
             "drops",
             listener.drops.map_or(0, model::Change::increase) as f64,
@@ -210,7 +210,7 @@ fn finding(
         "TcpExtSyncookiesFailed",
     ] {
         if let Some(growth) = evidence.increase(counter) {
-            counted = counted.over(evidence, counter, growth as f64, "packets");
+            counted = counted.over_window(evidence, counter, growth as f64, "packets");
         }
     }
     evidences.push(counted);
@@ -269,21 +269,23 @@ fn remedies(evidence: &Evidence, listener: Option<&Listener>, few: bool) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{found, gauge, grew, healthy, listener, lose, set};
+    use crate::fixtures::{
+        add_listener, findings_of, gauge, healthy, increase_counter, remove_source, set_sysctl,
+    };
 
     fn flooded() -> Evidence {
         let mut evidence = healthy();
-        grew(&mut evidence, "TcpExtTCPReqQFullDoCookies", 5_000);
-        grew(&mut evidence, "TcpExtSyncookiesSent", 5_000);
-        grew(&mut evidence, "TcpExtSyncookiesRecv", 20);
-        grew(&mut evidence, "TcpPassiveOpens", 100);
-        listener(&mut evidence, "0.0.0.0:80", 128, &[]).half_open = Some(gauge(0, 128));
+        increase_counter(&mut evidence, "TcpExtTCPReqQFullDoCookies", 5_000);
+        increase_counter(&mut evidence, "TcpExtSyncookiesSent", 5_000);
+        increase_counter(&mut evidence, "TcpExtSyncookiesRecv", 20);
+        increase_counter(&mut evidence, "TcpPassiveOpens", 100);
+        add_listener(&mut evidence, "0.0.0.0:80", 128, &[]).half_open = Some(gauge(0, 128));
         evidence
     }
 
     #[test]
     fn fires_when_cookies_do_not_come_back() {
-        let finding = &found(rule(&flooded()))[0];
+        let finding = &findings_of(rule(&flooded()))[0];
         assert_eq!(finding.severity, Severity::Warning);
         assert_eq!(finding.subject.local, Some("0.0.0.0:80".parse().unwrap()));
         assert!(finding.evidence[1].text.contains("may be a flood"));
@@ -293,10 +295,10 @@ mod tests {
     #[test]
     fn fires_for_dropped_syns_and_proposes_cookies() {
         let mut evidence = healthy();
-        grew(&mut evidence, "TcpExtTCPReqQFullDrop", 7);
-        grew(&mut evidence, "TcpPassiveOpens", 100);
-        set(&mut evidence, "net.ipv4.tcp_syncookies", "0");
-        let finding = &found(rule(&evidence))[0];
+        increase_counter(&mut evidence, "TcpExtTCPReqQFullDrop", 7);
+        increase_counter(&mut evidence, "TcpPassiveOpens", 100);
+        set_sysctl(&mut evidence, "net.ipv4.tcp_syncookies", "0");
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.severity, Severity::Critical);
         assert_eq!(finding.remedies[0].text, "net.ipv4.tcp_syncookies=1");
     }
@@ -304,13 +306,13 @@ mod tests {
     #[test]
     fn without_cookies_the_drops_of_the_listener_prove_it() {
         let mut evidence = healthy();
-        set(&mut evidence, "net.ipv4.tcp_syncookies", "0");
-        set(&mut evidence, "net.ipv4.tcp_max_syn_backlog", "64");
-        let one = listener(&mut evidence, "0.0.0.0:80", 8192, &[]);
+        set_sysctl(&mut evidence, "net.ipv4.tcp_syncookies", "0");
+        set_sysctl(&mut evidence, "net.ipv4.tcp_max_syn_backlog", "64");
+        let one = add_listener(&mut evidence, "0.0.0.0:80", 8192, &[]);
         one.half_open = Some(gauge(0, 49));
         one.drops = Some(model::Change::new(5, 905));
-        grew(&mut evidence, "TcpPassiveOpens", 4_000);
-        let finding = &found(rule(&evidence))[0];
+        increase_counter(&mut evidence, "TcpPassiveOpens", 4_000);
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.subject.local, Some("0.0.0.0:80".parse().unwrap()));
         assert_eq!(finding.impact.amount, 900.0);
         assert!(finding.evidence[0].text.contains("the limit is 48: 3/4 of"));
@@ -318,21 +320,21 @@ mod tests {
         evidence.listeners.as_mut().unwrap()[0].half_open = Some(gauge(0, 10));
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         evidence.listeners.as_mut().unwrap()[0].half_open = Some(gauge(0, 49));
-        grew(&mut evidence, "TcpExtListenOverflows", 900);
+        increase_counter(&mut evidence, "TcpExtListenOverflows", 900);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
     fn stays_quiet_when_the_cookies_of_a_burst_come_back() {
         let mut evidence = flooded();
-        grew(&mut evidence, "TcpExtSyncookiesRecv", 4_990);
+        increase_counter(&mut evidence, "TcpExtSyncookiesRecv", 4_990);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
     fn undecided_without_counters() {
         let mut evidence = flooded();
-        lose(&mut evidence, Source::Counters);
+        remove_source(&mut evidence, Source::Counters);
         let verdict = crate::cause("syn-queue-overflow").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
@@ -340,9 +342,9 @@ mod tests {
     #[test]
     fn odd_numbers_harm_nobody() {
         let mut evidence = flooded();
-        listener(&mut evidence, "[::]:1", 0, &[9]).half_open = Some(gauge(0, u64::MAX));
-        grew(&mut evidence, "TcpExtSyncookiesRecv", 99_999);
-        grew(&mut evidence, "TcpExtTCPReqQFullDrop", 1);
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        add_listener(&mut evidence, "[::]:1", 0, &[9]).half_open = Some(gauge(0, u64::MAX));
+        increase_counter(&mut evidence, "TcpExtSyncookiesRecv", 99_999);
+        increase_counter(&mut evidence, "TcpExtTCPReqQFullDrop", 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

@@ -64,8 +64,8 @@ use model::{Evidence, Finding, Impact, ImpactUnit, Reach, Severity, Source, Subj
 use text::{count, number, percent, share};
 
 use crate::Verdict;
-use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, name, processes};
+use crate::make::{WithFigures as _, advice, proof, subject};
+use crate::words::{command, process_name, processes};
 
 /// Connections that repeat, or repetitions of one, that are no accident.
 const SEVERAL: u64 = 2;
@@ -95,7 +95,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     if let Some(packets) = &evidence.packets {
         findings.extend(packets::findings(evidence, packets, &known));
     }
-    Verdict::of(findings, || {
+    Verdict::from_findings(findings, || {
         let most = all.iter().map(|syn| syn.retrying).max().unwrap_or(0);
         format!("SYNs repeated (at most {} to one destination)", number(most))
     })
@@ -120,7 +120,7 @@ fn waited(tries: u8, linear: u64) -> u64 {
 
 fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
     let who = processes(evidence, &syn.pids);
-    let process = name(&who).unwrap_or("a process").to_string();
+    let process = process_name(&who).unwrap_or("a process").to_string();
     let remote = syn.remote;
     let linear = evidence.sysctl_number("net.ipv4.tcp_syn_linear_timeouts").unwrap_or(0);
     let seconds = waited(syn.most_tries.max(1), linear);
@@ -146,11 +146,11 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
             number(evidence.increase("TcpExtTCPSynRetrans").unwrap_or(0)),
         ),
     )
-    .over(evidence, "connections that repeat their SYN", syn.retrying as f64, "connections")
-    .over(evidence, "connections seen in SYN_SENT", syn.seen as f64, "connections")
-    .over(evidence, "most repetitions", f64::from(syn.most_tries), "SYNs");
+    .over_window(evidence, "connections that repeat their SYN", syn.retrying as f64, "connections")
+    .over_window(evidence, "connections seen in SYN_SENT", syn.seen as f64, "connections")
+    .over_window(evidence, "most repetitions", f64::from(syn.most_tries), "SYNs");
     if let Some(growth) = evidence.increase("TcpExtTCPSynRetrans") {
-        counted = counted.over(evidence, "TcpExtTCPSynRetrans", growth as f64, "packets");
+        counted = counted.over_window(evidence, "TcpExtTCPSynRetrans", growth as f64, "packets");
     }
     let patience = {
         let mut patience = advice(format!(
@@ -197,14 +197,16 @@ fn title(process: &str, remote: std::net::SocketAddr, silent: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{end, found, grew, healthy, lose, process, set};
+    use crate::fixtures::{
+        add_process, address, findings_of, healthy, increase_counter, remove_source, set_sysctl,
+    };
 
     fn retrying(retrying: u64, seen: u64, established: u64, most_tries: u8) -> Evidence {
         let mut evidence = healthy();
-        process(&mut evidence, 7, "curl");
-        grew(&mut evidence, "TcpExtTCPSynRetrans", 30);
+        add_process(&mut evidence, 7, "curl");
+        increase_counter(&mut evidence, "TcpExtTCPSynRetrans", 30);
         evidence.sockets.as_mut().unwrap().syn_sent.push(SynSent {
-            remote: end("198.18.0.9:80"),
+            remote: address("198.18.0.9:80"),
             pids: vec![7],
             retrying,
             seen,
@@ -217,19 +219,19 @@ mod tests {
 
     #[test]
     fn fires_with_process_destination_and_wait() {
-        let finding = &found(rule(&retrying(12, 12, 0, 3)))[0];
+        let finding = &findings_of(rule(&retrying(12, 12, 0, 3)))[0];
         assert_eq!(finding.severity, Severity::Critical);
         assert_eq!(finding.title, "curl is not answered by 198.18.0.9:80: its SYNs are lost");
         let text = "12 connections to 198.18.0.9:80 waited 3 s and more (100 % of those seen)";
         assert_eq!(finding.impact.text, text);
         let mut evidence = retrying(12, 12, 0, 3);
-        set(&mut evidence, "net.ipv4.tcp_syn_linear_timeouts", "0");
-        assert!(found(rule(&evidence))[0].impact.text.contains("waited 7 s and more"));
+        set_sysctl(&mut evidence, "net.ipv4.tcp_syn_linear_timeouts", "0");
+        assert!(findings_of(rule(&evidence))[0].impact.text.contains("waited 7 s and more"));
     }
 
     #[test]
     fn fires_for_one_that_repeats_again() {
-        assert_eq!(found(rule(&retrying(1, 1, 0, 2))).len(), 1);
+        assert_eq!(findings_of(rule(&retrying(1, 1, 0, 2))).len(), 1);
     }
 
     #[test]
@@ -241,14 +243,14 @@ mod tests {
     #[test]
     fn stays_quiet_for_the_counter_alone() {
         let mut evidence = healthy();
-        grew(&mut evidence, "TcpExtTCPSynRetrans", 3_000);
+        increase_counter(&mut evidence, "TcpExtTCPSynRetrans", 3_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
     fn undecided_without_sockets() {
         let mut evidence = retrying(12, 12, 0, 3);
-        lose(&mut evidence, Source::Sockets);
+        remove_source(&mut evidence, Source::Sockets);
         let verdict = crate::cause("syn-retransmitted").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
@@ -256,7 +258,7 @@ mod tests {
     #[test]
     fn odd_numbers_harm_nobody() {
         let evidence = retrying(u64::MAX, 0, u64::MAX, u8::MAX);
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
         assert_eq!(waited(0, 4), 0);
         assert!(waited(255, 0) > 1000);
     }

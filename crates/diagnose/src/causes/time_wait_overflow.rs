@@ -50,7 +50,7 @@ use model::{
 use text::{count, number, share};
 
 use crate::Verdict;
-use crate::make::{With as _, advice, proof, subject, sysctl};
+use crate::make::{WithFigures as _, advice, proof, subject, sysctl};
 use crate::words::command;
 
 /// Smallest limit that is proposed: the kernel's own on machines with much memory.
@@ -114,14 +114,14 @@ fn finding(evidence: &Evidence, lost: u64, waiting: u64) -> Finding {
                     limit.map_or_else(|| "unknown".to_string(), number)
                 ),
             )
-            .over(evidence, "TIME_WAIT, most", waiting as f64, "sockets")
-            .at_once(LIMIT, limit.unwrap_or(0) as f64, "sockets"),
+            .over_window(evidence, "TIME_WAIT, most", waiting as f64, "sockets")
+            .at_moment(LIMIT, limit.unwrap_or(0) as f64, "sockets"),
             proof(
                 Source::Counters,
                 "proof",
                 format!("TcpExtTCPTimeWaitOverflow +{}", number(lost)),
             )
-            .over(evidence, "TcpExtTCPTimeWaitOverflow", lost as f64, "sockets"),
+            .over_window(evidence, "TcpExtTCPTimeWaitOverflow", lost as f64, "sockets"),
         ],
         checks: [
             "nstat -az TcpExtTCPTimeWaitOverflow",
@@ -141,12 +141,12 @@ fn finding(evidence: &Evidence, lost: u64, waiting: u64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{found, grew, healthy, lose, set};
+    use crate::fixtures::{findings_of, healthy, increase_counter, remove_source, set_sysctl};
 
     fn overflowing() -> Evidence {
         let mut evidence = healthy();
-        grew(&mut evidence, "TcpExtTCPTimeWaitOverflow", 300);
-        set(&mut evidence, LIMIT, "100");
+        increase_counter(&mut evidence, "TcpExtTCPTimeWaitOverflow", 300);
+        set_sysctl(&mut evidence, LIMIT, "100");
         let looks = &mut evidence.sockets.as_mut().unwrap().samples;
         looks[1].by_state.insert(TcpState::TimeWait, 100);
         evidence
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn fires_with_number_and_limit() {
-        let finding = &found(rule(&overflowing()))[0];
+        let finding = &findings_of(rule(&overflowing()))[0];
         assert_eq!(finding.impact.amount, 300.0);
         assert_eq!(finding.evidence[0].text, "100 in TIME_WAIT at most, tcp_max_tw_buckets is 100");
         assert_eq!(finding.remedies[0].text, "net.ipv4.tcp_max_tw_buckets=262144");
@@ -163,14 +163,14 @@ mod tests {
     #[test]
     fn stays_quiet_with_many_that_are_all_kept() {
         let mut evidence = overflowing();
-        grew(&mut evidence, "TcpExtTCPTimeWaitOverflow", 0);
+        increase_counter(&mut evidence, "TcpExtTCPTimeWaitOverflow", 0);
         assert_eq!(rule(&evidence), Verdict::RuledOut("TIME_WAIT (100 of 100)".to_string()));
     }
 
     #[test]
     fn undecided_without_counters() {
         let mut evidence = overflowing();
-        lose(&mut evidence, Source::Counters);
+        remove_source(&mut evidence, Source::Counters);
         let verdict = crate::cause("time-wait-overflow").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
@@ -178,9 +178,9 @@ mod tests {
     #[test]
     fn odd_numbers_harm_nobody() {
         let mut evidence = overflowing();
-        grew(&mut evidence, "TcpExtTCPTimeWaitOverflow", u64::MAX - 1_000);
-        set(&mut evidence, LIMIT, "-1");
+        increase_counter(&mut evidence, "TcpExtTCPTimeWaitOverflow", u64::MAX - 1_000);
+        set_sysctl(&mut evidence, LIMIT, "-1");
         evidence.sockets = None;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

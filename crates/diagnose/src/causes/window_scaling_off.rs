@@ -48,16 +48,16 @@ use text::{bit_rate, bytes, micros};
 
 use super::receive_window_limited::limited;
 use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, advice, there};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::make::{WithFigures as _, advice, there};
 
 /// A window that is as large as it can be without the option, or nearly.
 const NEARLY: u32 = 48 * 1024;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict(
+    verdict_from_packets(
         evidence,
-        |way| limited(way).filter(|_| is_unscaled(way)),
+        |direction| limited(direction).filter(|_| is_unscaled(direction)),
         finding,
         |_| "window scaling".to_string(),
     )
@@ -65,39 +65,39 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 /// Whether the handshake was seen to do without scaling, and the receiver's window is as large as
 /// it can be then.
-pub(super) fn is_unscaled(way: Way<'_>) -> bool {
-    let ends = way.stream.directions();
+pub(super) fn is_unscaled(direction: StreamDirection<'_>) -> bool {
+    let ends = direction.stream.directions();
     let seen = ends.iter().all(|end| end.mss.is_some() && !end.options_truncated);
     let off = ends.iter().any(|end| end.window_scale.is_none());
-    seen && off && (NEARLY..=u32::from(u16::MAX)).contains(&way.back().max_window)
+    seen && off && (NEARLY..=u32::from(u16::MAX)).contains(&direction.reverse().max_window)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let window = u64::from(way.back().max_window);
-    let [client, server] = way.stream.directions().map(|end| end.window_scale.is_some());
-    let ends = [(client, way.stream.client), (server, way.stream.server)];
+    let direction = group.worst();
+    let window = u64::from(direction.reverse().max_window);
+    let [client, server] = direction.stream.directions().map(|end| end.window_scale.is_some());
+    let ends = [(client, direction.stream.client), (server, direction.stream.server)];
     let without: Vec<String> =
         ends.into_iter().filter(|(has, _)| !has).map(|(_, end)| end.ip().to_string()).collect();
     // A server that is not asked does not offer it.
     let who = without.first().map_or("", String::as_str);
     let mut text = format!(
         "stream {}: the SYN of {} has no window scale; the window\nof {} was full for {}",
-        way.stream.number,
+        direction.stream.number,
         without.join(" and that of "),
         bytes(window),
-        micros(group.us),
+        micros(group.lost_us),
     );
-    if let Some(trip) = way.stream.round_trip_us().filter(|trip| *trip > 0) {
+    if let Some(trip) = direction.stream.round_trip_us().filter(|trip| *trip > 0) {
         let most = bit_rate(window as f64 * 8e6 / trip as f64);
         text.push_str(&format!(": over {} that is {most} at most", micros(trip)));
     }
-    let proof = group.proof(evidence, "proof", text).at_once("window", window as f64, "bytes");
+    let proof = group.proof(evidence, "proof", text).at_moment("window", window as f64, "bytes");
     group.finding(
         evidence,
         "window-scaling-off",
         format!("Window scaling is off at {who}: at most {} a round trip", bytes(window)),
-        &format!("{} with a full window", micros(group.us)),
+        &format!("{} with a full window", micros(group.lost_us)),
         vec![proof],
         vec![
             there(
@@ -114,21 +114,21 @@ mod tests {
     use model::{Source, TimeCategory};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
 
     fn limited_to(window: u32, scale: Option<u8>) -> Evidence {
         let mut evidence = healthy();
-        let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         (stream.from_client.max_window, stream.from_client.window_scale) = (window, scale);
         stream.from_server.window_scale = scale;
-        spent(&mut stream.from_server, TimeCategory::ReceiveWindow, 4_000_000);
+        set_time(&mut stream.from_server, TimeCategory::ReceiveWindow, 4_000_000);
         evidence
     }
 
     #[test]
     fn fires_for_a_full_window_that_cannot_grow() {
         let evidence = limited_to(65_535, None);
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(
             finding.title,
             "Window scaling is off at 198.18.0.1: at most 64 KiB a round trip"
@@ -143,14 +143,14 @@ mod tests {
         assert!(matches!(rule(&limited_to(16_384, None)), Verdict::RuledOut(_)));
         let mut evidence = limited_to(65_535, None);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-        spent(&mut stream.from_server, TimeCategory::ReceiveWindow, 1_000);
+        set_time(&mut stream.from_server, TimeCategory::ReceiveWindow, 1_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "not waited for");
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
+        remove_source(&mut evidence, Source::Packets);
         let verdict = crate::cause("window-scaling-off").unwrap().judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }

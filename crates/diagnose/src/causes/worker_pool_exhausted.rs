@@ -58,9 +58,9 @@ use model::{
 use text::{count, number, percent, share};
 
 use crate::Verdict;
-use crate::answers::{Answers, answers};
-use crate::apps;
-use crate::make::{With as _, advice, config, proof, subject};
+use crate::access_logs::{Responses, responses};
+use crate::applications;
+use crate::make::{WithFigures as _, advice, config, proof, subject};
 
 /// From this share of failed requests on the finding is critical.
 const CRITICAL: f64 = 0.01;
@@ -85,7 +85,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
             findings.push(of_log(evidence, log, complaint));
         }
     }
-    Verdict::of(findings, || {
+    Verdict::from_findings(findings, || {
         let fullest = pools.iter().filter(|p| p.most.is_some()).max_by(|a, b| {
             share(a.workers.len() as f64, a.most.unwrap_or(0) as f64)
                 .total_cmp(&share(b.workers.len() as f64, b.most.unwrap_or(0) as f64))
@@ -172,12 +172,12 @@ fn pools(evidence: &Evidence) -> Vec<Pool<'_>> {
     }
     for pool in &mut pools {
         let pids: Vec<u32> = pool.workers.iter().map(|p| p.pid).collect();
-        let setting = apps::family(evidence, &pids)
+        let setting = applications::family(evidence, &pids)
             .filter_map(|p| p.application.as_ref())
             .flat_map(|a| &a.settings)
             .find(|s| s.name == "pm.max_children" && s.section == pool.name);
         pool.most = setting.and_then(|s| s.value.trim().parse().ok());
-        pool.place = setting.map(apps::place);
+        pool.place = setting.map(applications::place);
         pool.queue = queue(evidence, &pids);
         let parent = pool.workers[0].parent;
         pool.told = complaints(evidence).find(|(log, complaint)| {
@@ -217,7 +217,7 @@ fn queue(evidence: &Evidence, pids: &[u32]) -> Option<Queue> {
     tcp.chain(unix).max_by(|a, b| a.length.mean.total_cmp(&b.length.mean))
 }
 
-fn impact(answers: Option<&Answers>, waiting: Option<&Queue>) -> Impact {
+fn impact(answers: Option<&Responses>, waiting: Option<&Queue>) -> Impact {
     let waits = waiting.filter(|queue| queue.length.max > 0).map(|queue| {
         format!(
             "{} waited at a time, {} in the mean",
@@ -225,7 +225,7 @@ fn impact(answers: Option<&Answers>, waiting: Option<&Queue>) -> Impact {
             number(queue.length.mean.round() as u64)
         )
     });
-    let failed = answers.filter(|a| a.failed > 0.0).map(Answers::words);
+    let failed = answers.filter(|a| a.failed > 0.0).map(Responses::text);
     let text = match (failed, waits) {
         (Some(failed), Some(waits)) => format!("{failed}; {waits}"),
         (Some(one), None) | (None, Some(one)) => one,
@@ -236,12 +236,12 @@ fn impact(answers: Option<&Answers>, waiting: Option<&Queue>) -> Impact {
         text,
         unit: ImpactUnit::RequestsFailed,
         amount: answers.map_or(0.0, |a| a.failed).max(waited),
-        share: answers.map(Answers::share),
+        share: answers.map(Responses::share),
     }
 }
 
 fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
-    let answers = answers(evidence);
+    let answers = responses(evidence);
     let workers = pool.workers.len() as u64;
     let full = pool.most.is_some_and(|most| workers >= most);
     let mut proofs = Vec::new();
@@ -253,8 +253,8 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
             "pool",
             format!("{} of pm.max_children {most}{at}", count(workers, "worker")),
         )
-        .at_once("workers", workers as f64, "processes")
-        .at_once("pm.max_children", pool.most.unwrap_or(0) as f64, "processes"),
+        .at_moment("workers", workers as f64, "processes")
+        .at_moment("pm.max_children", pool.most.unwrap_or(0) as f64, "processes"),
     );
     if let Some(queue) = &pool.queue {
         proofs.push(
@@ -269,8 +269,13 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
                     number(u64::from(queue.limit))
                 ),
             )
-            .over(evidence, "queue, mean", queue.length.mean, "connections")
-            .over(evidence, "queue, longest", queue.length.max as f64, "connections"),
+            .over_window(evidence, "queue, mean", queue.length.mean, "connections")
+            .over_window(
+                evidence,
+                "queue, longest",
+                queue.length.max as f64,
+                "connections",
+            ),
         );
     }
     if let Some((log, complaint)) = pool.told {
@@ -292,7 +297,12 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
                 percent(computing)
             ),
         )
-        .over(evidence, "share of the workers' time on a CPU or waiting", computing, "1"),
+        .over_window(
+            evidence,
+            "share of the workers' time on a CPU or waiting",
+            computing,
+            "1",
+        ),
     );
     let long = pool.queue.as_ref().is_some_and(|q| q.length.max > workers);
     let failing = answers.as_ref().is_some_and(|a| a.share() >= CRITICAL);
@@ -356,11 +366,11 @@ fn said(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Proof {
         "log",
         format!("{}: {}\n{}", log.path, count(complaint.count, "line"), complaint.first_line),
     )
-    .over(evidence, "lines logged", complaint.count as f64, "lines")
+    .over_window(evidence, "lines logged", complaint.count as f64, "lines")
 }
 
 fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
-    let answers = answers(evidence);
+    let answers = responses(evidence);
     let connections = complaint.meaning == Meaning::WorkerConnectionsNotEnough;
     let (setting, what) = match (log.application.as_str(), connections) {
         (_, true) => ("worker_connections", "connection slot"),
@@ -368,10 +378,10 @@ fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
         ("postgresql", _) => ("max_connections", "connection slot"),
         _ => ("pm.max_children", "worker"),
     };
-    let known = apps::settings(evidence, &log.pids, setting).next();
+    let known = applications::settings(evidence, &log.pids, setting).next();
     let now: Option<u64> = known.and_then(|s| s.value.trim().parse().ok());
     let wanted = now.map_or(4096, |now| now.saturating_mul(4));
-    let place = known.map(apps::place);
+    let place = known.map(applications::place);
     let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
     let remedy = config(
         &log.application,
@@ -414,14 +424,17 @@ mod tests {
     use model::{Application, Setting, UnixListener};
 
     use super::*;
-    use crate::fixtures::{complaint, found, gauge, healthy, listener, lose, process, statuses};
+    use crate::fixtures::{
+        add_access_log, add_complaint, add_listener, add_process, findings_of, gauge, healthy,
+        remove_source,
+    };
 
     const WORKERS: [u32; 5] = [11, 12, 13, 14, 15];
 
     fn pool(queue: Gauge) -> Evidence {
         let mut evidence = healthy();
         for pid in WORKERS {
-            let worker = process(&mut evidence, pid, "php-fpm8.2");
+            let worker = add_process(&mut evidence, pid, "php-fpm8.2");
             worker.parent = 10;
             worker.application = Some(Application {
                 name: "php-fpm".into(),
@@ -436,7 +449,7 @@ mod tests {
                 }],
             });
         }
-        let pool = listener(&mut evidence, "127.0.0.1:9000", 511, &WORKERS);
+        let pool = add_listener(&mut evidence, "127.0.0.1:9000", 511, &WORKERS);
         pool.queue = queue;
         pool.samples_waiting = if queue.mean >= 1.0 { 95 } else { 0 };
         evidence
@@ -445,8 +458,8 @@ mod tests {
     #[test]
     fn fires_when_all_workers_are_taken_and_requests_wait() {
         let mut evidence = pool(gauge(20, 40));
-        statuses(&mut evidence, &[3], &[(200, 90), (499, 6), (504, 4)]);
-        let findings = found(rule(&evidence));
+        add_access_log(&mut evidence, &[3], &[(200, 90), (499, 6), (504, 4)]);
+        let findings = findings_of(rule(&evidence));
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.subject.name, "php-fpm pool www");
         assert_eq!(finding.severity, Severity::Critical);
@@ -467,14 +480,16 @@ mod tests {
             samples_full: 0,
             samples_waiting: 100,
         }]);
-        assert!(found(rule(&evidence))[0].evidence[1].text.starts_with("/run/php/fpm.sock: 6"));
+        assert!(
+            findings_of(rule(&evidence))[0].evidence[1].text.starts_with("/run/php/fpm.sock: 6")
+        );
     }
 
     #[test]
     fn fires_once_with_the_log_of_the_pool() {
         let mut evidence = pool(gauge(0, 0));
-        complaint(&mut evidence, "php-fpm", Meaning::WorkerLimitReached, Some("www"), 1, &[10]);
-        let findings = found(rule(&evidence));
+        add_complaint(&mut evidence, "php-fpm", Meaning::WorkerLimitReached, Some("www"), 1, &[10]);
+        let findings = findings_of(rule(&evidence));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Warning);
     }
@@ -483,8 +498,8 @@ mod tests {
     fn fires_for_nginx_without_connection_slots() {
         let mut evidence = healthy();
         let meaning = Meaning::WorkerConnectionsNotEnough;
-        complaint(&mut evidence, "nginx", meaning, None, 99, &[]);
-        let finding = &found(rule(&evidence))[0];
+        add_complaint(&mut evidence, "nginx", meaning, None, 99, &[]);
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.impact.amount, 99.0);
         assert!(finding.remedies[0].text.contains("worker_connections 4096"));
     }
@@ -515,10 +530,10 @@ mod tests {
     fn undecided_without_logs_unless_the_pool_is_seen_full() {
         let judge = |e: &Evidence| crate::cause("worker-pool-exhausted").unwrap().judge(e);
         let mut evidence = pool(gauge(0, 0));
-        lose(&mut evidence, Source::Logs);
+        remove_source(&mut evidence, Source::Logs);
         assert!(matches!(judge(&evidence), Verdict::Undecided { .. }));
         let mut evidence = pool(gauge(9, 9));
-        lose(&mut evidence, Source::Logs);
+        remove_source(&mut evidence, Source::Logs);
         assert!(matches!(judge(&evidence), Verdict::Found(_)));
     }
 
@@ -527,7 +542,7 @@ mod tests {
         let mut evidence = pool(gauge(u64::MAX, u64::MAX));
         evidence.window.duration_ms = 0;
         evidence.host.cpus = 0;
-        statuses(&mut evidence, &[], &[(502, 0)]);
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        add_access_log(&mut evidence, &[], &[(502, 0)]);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

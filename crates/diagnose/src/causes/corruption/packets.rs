@@ -4,16 +4,16 @@ use model::{Evidence, Finding, Packets, Proof, TimeCategory};
 use text::{count, micros, number, percent, share};
 
 use super::{LEAST, SHARE};
-use crate::captured::{Group, Way, groups};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, group_directions};
+use crate::make::{WithFigures as _, advice};
 
 /// So many times as many as were damaged are looked at, at least: cards and drivers that leave
 /// checksums to others do so with all.
 const ONE_IN: u64 = 2;
 
 /// Whether what was sent again one way was lost by damage, behind which it was captured.
-pub(in crate::causes) fn is_damaged(way: Way<'_>) -> bool {
-    let sent = way.sent();
+pub(in crate::causes) fn is_damaged(direction: StreamDirection<'_>) -> bool {
+    let sent = direction.sent();
     sent.bad_checksums >= LEAST
         && sent.bad_checksums * ONE_IN <= sent.checksums_verified
         && sent.bad_checksums <= sent.retransmitted()
@@ -28,7 +28,9 @@ pub(super) fn findings(evidence: &Evidence, packets: &Packets) -> Vec<Finding> {
 }
 
 fn damaged(packets: &Packets) -> Vec<Group<'_>> {
-    groups(packets, |way| is_damaged(way).then(|| way.sent().time_us(TimeCategory::Loss)))
+    group_directions(packets, |direction| {
+        is_damaged(direction).then(|| direction.sent().time_us(TimeCategory::Loss))
+    })
 }
 
 /// The same as a proof of what the kernel's counters tell.
@@ -49,8 +51,8 @@ fn seen(evidence: &Evidence, group: &Group<'_>, label: &str) -> Proof {
     );
     group
         .proof(evidence, label, text)
-        .over(evidence, "damaged segments", damaged as f64, "segments")
-        .over(evidence, "segments looked at", checked as f64, "segments")
+        .over_window(evidence, "damaged segments", damaged as f64, "segments")
+        .over_window(evidence, "segments looked at", checked as f64, "segments")
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
@@ -65,7 +67,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         &format!(
             "{} of those from {sender} damaged, {} spent on it",
             count(damaged, "segment"),
-            micros(group.us)
+            micros(group.lost_us)
         ),
         vec![seen(evidence, group, "proof")],
         vec![
@@ -78,8 +80,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 pub(super) fn words(packets: &Packets) -> String {
-    let damaged = packets.directions().map(|way| way.bad_checksums).sum();
-    let checked = packets.directions().map(|way| way.checksums_verified).sum();
+    let damaged = packets.directions().map(|direction| direction.bad_checksums).sum();
+    let checked = packets.directions().map(|direction| direction.checksums_verified).sum();
     format!("damaged segments ({} of {} looked at)", number(damaged), number(checked))
 }
 
@@ -87,14 +89,14 @@ pub(super) fn words(packets: &Packets) -> String {
 mod tests {
     use super::*;
     use crate::Verdict;
-    use crate::fixtures::{found, healthy, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, set_time};
 
     fn damaged(damaged: u64, checked: u64, repeated: u64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         (sent.bad_checksums, sent.checksums_verified, sent.fast_retransmissions) =
             (damaged, checked, repeated);
-        spent(sent, TimeCategory::Loss, 400_000);
+        set_time(sent, TimeCategory::Loss, 400_000);
         evidence
     }
 
@@ -105,7 +107,7 @@ mod tests {
     #[test]
     fn fires_for_damaged_segments_and_no_loss_is_named() {
         let evidence = damaged(10, 500, 10);
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         let title = "2.0 % of the segments arrive damaged: their checksums are wrong";
         assert_eq!(finding.title, title);
         assert!(finding.evidence[0].text.contains("10 of 500 segments"), "{finding:?}");
@@ -113,7 +115,7 @@ mod tests {
         assert!(matches!(loss, Verdict::RuledOut(_)));
         // Most of it was lost elsewhere.
         let loss = crate::cause("packet-loss").unwrap().judge(&damaged(10, 500, 100));
-        assert_eq!(found(loss).len(), 1);
+        assert_eq!(findings_of(loss).len(), 1);
     }
 
     #[test]
@@ -130,7 +132,7 @@ mod tests {
         let counters = &mut evidence.counters.as_mut().unwrap().0;
         counters.insert("TcpInCsumErrors".into(), model::Change::new(0, 10));
         counters.insert("TcpInSegs".into(), model::Change::new(0, 1_000));
-        let found = found(rule(&evidence));
+        let found = findings_of(rule(&evidence));
         assert_eq!((found.len(), found[0].evidence.len()), (1, 2));
         assert_eq!(found[0].evidence[1].label, "packets");
     }

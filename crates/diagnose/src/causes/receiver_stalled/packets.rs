@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use model::{Evidence, Finding, Packets, TimeCategory};
 use text::{bytes, count, micros, number};
 
-use crate::captured::{Group, Way, groups};
+use crate::captured::{Group, StreamDirection, group_directions};
 use crate::make::advice;
 
 /// A window that is closed for less than this, or a round trip, costs nothing: its update is on the
@@ -24,28 +24,32 @@ pub(super) fn findings(
     packets: &Packets,
     known: &HashSet<(SocketAddr, SocketAddr)>,
 ) -> Vec<Finding> {
-    let fresh = |way: &Way<'_>| !known.contains(&(way.stream.client, way.stream.server));
+    let fresh = |direction: &StreamDirection<'_>| {
+        !known.contains(&(direction.stream.client, direction.stream.server))
+    };
     let watched = evidence.sockets.is_some();
-    let groups = groups(packets, |way| Some(way).filter(fresh).and_then(|way| hit(way, watched)));
+    let groups = group_directions(packets, |direction| {
+        Some(direction).filter(fresh).and_then(|direction| hit(direction, watched))
+    });
     groups.iter().map(|group| finding(evidence, group)).collect()
 }
 
-fn hit(way: Way<'_>, watched: bool) -> Option<u64> {
-    let closed = way.sent().zero_window_stalls;
-    let lost_us = way.sent().time_us(TimeCategory::ReceiverStalled);
-    let probed = way.sent().window_probes > 0;
+fn hit(direction: StreamDirection<'_>, watched: bool) -> Option<u64> {
+    let closed = direction.sent().zero_window_stalls;
+    let lost_us = direction.sent().time_us(TimeCategory::ReceiverStalled);
+    let probed = direction.sent().window_probes > 0;
     // A small window alone is not closed: nothing less than a segment is worth sending.
-    let told = way.back().zero_windows > 0 || probed;
-    let often = lost_us as f64 >= OFTEN * way.stream.busy_us() as f64;
+    let told = direction.reverse().zero_windows > 0 || probed;
+    let often = lost_us as f64 >= OFTEN * direction.stream.busy_us() as f64;
     let least_us = if !watched && (probed || often) { AT_ONCE_US } else { BUSY_US };
     let longest = closed.longest_us.max(lost_us / closed.count.max(1));
-    let way_there = way.stream.round_trip_us().unwrap_or(0);
+    let way_there = direction.stream.round_trip_us().unwrap_or(0);
     (closed.count > 0 && told && longest >= least_us.max(way_there)).then_some(lost_us)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let closed = way.sent().zero_window_stalls;
+    let direction = group.worst();
+    let closed = direction.sent().zero_window_stalls;
     let receiver = group.receiver();
     let times = group.sum(|sent| sent.zero_window_stalls.count);
     let ended = match closed.longest_ended_at {
@@ -58,18 +62,22 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         format!(
             "stream {}: window closed {}, for {} at most ({ended});\n\
              {} of it; it had offered {}",
-            way.stream.number,
+            direction.stream.number,
             count(closed.count, "time"),
             micros(closed.longest_us),
-            count(way.sent().window_probes, "probe"),
-            bytes(u64::from(way.back().max_window)),
+            count(direction.sent().window_probes, "probe"),
+            bytes(u64::from(direction.reverse().max_window)),
         ),
     );
     let mut finding = group.finding(
         evidence,
         "receiver-stalled",
         title(&receiver),
-        &format!("the window was closed {}, {} in all", count(times, "time"), micros(group.us)),
+        &format!(
+            "the window was closed {}, {} in all",
+            count(times, "time"),
+            micros(group.lost_us)
+        ),
         vec![proof],
         vec![
             advice(format!("run netwhy on {receiver}: which process does not read, and why")),
@@ -89,16 +97,16 @@ fn title(receiver: &str) -> String {
 mod tests {
     use model::{Evidence, Stalls, TimeCategory};
 
-    use crate::fixtures::{found, healthy, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, set_time};
 
     use super::super::rule;
     use crate::Verdict;
 
     fn closed(us: u64) -> Evidence {
         let mut evidence = healthy();
-        let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         let sent = &mut stream.from_server;
-        spent(sent, TimeCategory::ReceiverStalled, us);
+        set_time(sent, TimeCategory::ReceiverStalled, us);
         let longest = Stalls { count: 1, total_us: us, longest_us: us, longest_ended_at: 9 };
         sent.zero_window_stalls = longest;
         stream.from_client.zero_windows = 1;
@@ -107,7 +115,7 @@ mod tests {
 
     #[test]
     fn fires_for_a_closed_window_and_names_the_reader() {
-        let finding = &found(rule(&closed(2_000_000)))[0];
+        let finding = &findings_of(rule(&closed(2_000_000)))[0];
         assert_eq!(finding.title, "198.18.0.1:4000 stops reading what it is sent");
         assert!(finding.subject.name.starts_with("198.18.0.1:4000 (reader)"));
     }
@@ -122,7 +130,7 @@ mod tests {
         let mut evidence = closed(100_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         evidence.sockets = None;
-        assert_eq!(found(rule(&evidence)).len(), 1, "a capture has no other witness");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "a capture has no other witness");
     }
 
     #[test]
@@ -130,11 +138,11 @@ mod tests {
         let mut evidence = closed(50_000);
         evidence.sockets = None;
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
-        spent(sent, TimeCategory::Network, 3_000_000);
+        set_time(sent, TimeCategory::Network, 3_000_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.window_probes = 1;
-        assert_eq!(found(rule(&evidence)).len(), 1, "its sender had to ask");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "its sender had to ask");
     }
 
     #[test]

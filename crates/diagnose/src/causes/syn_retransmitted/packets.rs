@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use model::{Evidence, Finding, Packets, TimeCategory};
 use text::{count, micros};
 
-use crate::captured::{Group, Way, groups};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, group_directions};
+use crate::make::{WithFigures as _, advice};
 
 /// `known` are servers of which sockets have told.
 pub(super) fn findings(
@@ -15,25 +15,27 @@ pub(super) fn findings(
     packets: &Packets,
     known: &HashSet<SocketAddr>,
 ) -> Vec<Finding> {
-    let fresh = |way: &Way<'_>| !known.contains(&way.stream.server);
-    let groups = groups(packets, |way| Some(way).filter(fresh).and_then(hit));
+    let fresh = |direction: &StreamDirection<'_>| !known.contains(&direction.stream.server);
+    let groups = group_directions(packets, |direction| Some(direction).filter(fresh).and_then(hit));
     groups.iter().map(|group| finding(evidence, group)).collect()
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let repeated = way.stream.syn_retransmissions + way.stream.syn_ack_retransmissions;
-    (!way.server_sends && repeated > 0).then(|| way.stream.time_us(TimeCategory::SynWait))
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let repeated = direction.stream.syn_retransmissions + direction.stream.syn_ack_retransmissions;
+    (!direction.server_sends && repeated > 0)
+        .then(|| direction.stream.time_us(TimeCategory::SynWait))
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let stream = group.worst().stream;
     let server = group.server;
     let sum = |of: fn(&model::CapturedStream) -> u32| -> u64 {
-        group.ways.iter().map(|way| u64::from(of(way.stream))).sum()
+        group.directions.iter().map(|direction| u64::from(of(direction.stream))).sum()
     };
     let (syns, answers) = (sum(|s| s.syn_retransmissions), sum(|s| s.syn_ack_retransmissions));
-    let never = group.ways.iter().filter(|way| !way.stream.syn_answered).count() as u64;
-    let silent = never == group.ways.len() as u64;
+    let never =
+        group.directions.iter().filter(|direction| !direction.stream.syn_answered).count() as u64;
+    let silent = never == group.directions.len() as u64;
     let opened = match stream.handshake_us {
         Some(handshake) => format!("open after {}", micros(handshake)),
         None => "never open, as far as was seen".to_string(),
@@ -48,7 +50,12 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             count(u64::from(stream.syn_ack_retransmissions), "time"),
         ),
     );
-    let proof = proof.over(evidence, "streams of the service", group.streams() as f64, "streams");
+    let proof = proof.over_window(
+        evidence,
+        "streams of the service",
+        group.streams_of_service() as f64,
+        "streams",
+    );
     let why = if silent {
         "no answer at all: gone, filtered, or its listener is full"
     } else if answers > syns {
@@ -66,7 +73,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "syn-retransmitted",
         if title.chars().count() <= 72 { title } else { "Connections open late".to_string() },
-        &format!("{} waited for an answer", micros(group.us)),
+        &format!("{} waited for an answer", micros(group.lost_us)),
         vec![proof, why],
         vec![
             advice(format!("run netwhy on {}: is its listener full?", server.ip())),
@@ -80,17 +87,17 @@ mod tests {
     use model::TimeCategory;
 
     use crate::Verdict;
-    use crate::fixtures::{found, healthy, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, set_time};
 
     use super::super::rule;
 
     #[test]
     fn fires_for_a_repeated_syn() {
         let mut evidence = healthy();
-        let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         stream.syn_retransmissions = 1;
-        spent(&mut stream.from_client, TimeCategory::SynWait, 1_000_000);
-        let finding = &found(rule(&evidence))[0];
+        set_time(&mut stream.from_client, TimeCategory::SynWait, 1_000_000);
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.title, "Connections to 198.18.0.2:80 open late: SYNs are lost");
         assert_eq!(finding.impact.amount, 1.0);
     }
@@ -99,7 +106,7 @@ mod tests {
     fn what_sockets_tell_is_not_told_again() {
         let mut evidence = healthy();
         for server in ["198.18.0.2:80", "198.18.0.3:80"] {
-            stream(&mut evidence, "198.18.0.1:4000", server).syn_retransmissions = 3;
+            add_stream(&mut evidence, "198.18.0.1:4000", server).syn_retransmissions = 3;
         }
         let syn = model::SynSent {
             remote: "[::ffff:198.18.0.2]:80".parse().unwrap(),
@@ -111,7 +118,7 @@ mod tests {
             established: 0,
         };
         evidence.sockets.as_mut().unwrap().syn_sent.push(syn);
-        let findings = found(rule(&evidence));
+        let findings = findings_of(rule(&evidence));
         let names: Vec<&str> = findings.iter().map(|one| &one.subject.name[..]).collect();
         assert_eq!(names, ["[::ffff:198.18.0.2]:80", "198.18.0.1:4000 > 198.18.0.3:80"]);
     }
@@ -119,7 +126,7 @@ mod tests {
     #[test]
     fn stays_quiet_without_one() {
         let mut evidence = healthy();
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 }

@@ -10,7 +10,7 @@ use model::{
 use text::{count, number, percent, share};
 
 use super::{LEAST, SEVERAL};
-use crate::make::{With as _, advice, proof, subject};
+use crate::make::{WithFigures as _, advice, proof, subject};
 use crate::words::command;
 
 /// From here it is critical: share of the connections, or of the time.
@@ -73,8 +73,8 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
             number(one.unopened),
         ),
     )
-    .over(evidence, "connections that repeated their SYN", repeated as f64, "connections")
-    .over(evidence, "connections tried", one.attempted as f64, "connections");
+    .over_window(evidence, "connections that repeated their SYN", repeated as f64, "connections")
+    .over_window(evidence, "connections tried", one.attempted as f64, "connections");
     Finding {
         cause: "syn-retransmitted".to_string(),
         title: title(server, silent),
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::Verdict;
     use crate::causes::syn_retransmitted::rule;
-    use crate::fixtures::{found, healthy, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy};
 
     fn loaded(opened: &[u64], given_up: u64, waited_us: u64) -> Evidence {
         let mut evidence = healthy();
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn fires_for_few_connections_that_took_most_of_the_time() {
         let evidence = loaded(&[500, 40], 0, 620_000_000);
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.severity, Severity::Critical);
         assert_eq!(finding.title, "Connections to 198.18.0.2:80 open late: SYNs are lost");
         assert!(finding.impact.text.ends_with("62 % of the time of this load"), "{finding:?}");
@@ -169,14 +169,14 @@ mod tests {
     #[test]
     fn packets_of_the_same_server_are_not_told_again() {
         let mut evidence = loaded(&[500], 0, 500_000_000);
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").syn_retransmissions = 1;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").syn_retransmissions = 1;
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
     fn a_server_that_never_answers_is_told_as_that() {
         let mut evidence = loaded(&[], 20, 200_000_000);
         evidence.probes.as_mut().unwrap().http.as_mut().unwrap().opened = 0;
-        assert_eq!(found(rule(&evidence))[0].title, "198.18.0.2:80 does not answer SYNs");
+        assert_eq!(findings_of(rule(&evidence))[0].title, "198.18.0.2:80 does not answer SYNs");
     }
 }
