@@ -1,15 +1,17 @@
-//! What access logs say of the answers that clients got.
+//! What access logs say about the responses that clients got.
 
 use model::{Evidence, Proof, Source};
 use text::{count, number, percent, share};
 
-use crate::make::{WithFigures as _, proof};
+use crate::proofs::{WithFigures as _, proof};
+use crate::words::line;
 
-/// Statuses that say that nobody answered in time: the client left, no good answer, no answer.
+/// Statuses of requests that nobody answered in time: 499 the client left, 502 no valid response of
+/// the upstream, 504 none at all.
 const FAILED_STATUSES: [u16; 3] = [499, 502, 504];
 
-/// Requests logged and those that failed. Of several access logs the one that saw most failures:
-/// two may have logged the same request.
+/// Requests logged and those that failed. Of several access logs the one with most failures: two may
+/// have logged the same request.
 pub(crate) struct Responses {
     /// Requests.
     pub(crate) requests: f64,
@@ -36,7 +38,7 @@ pub(crate) fn responses(evidence: &Evidence) -> Option<Responses> {
                 failed: scale * by_status.iter().map(|(_, n)| *n).sum::<u64>() as f64,
                 by_status,
                 sampled: log.bytes_read < log.bytes_written,
-                path: log.path.clone(),
+                path: line(&log.path),
             }
         })
         .max_by(|a, b| a.failed.total_cmp(&b.failed).then(a.requests.total_cmp(&b.requests)))
@@ -48,7 +50,7 @@ impl Responses {
         share(self.failed, self.requests)
     }
 
-    /// In words.
+    /// For people: `31 of 4,010 requests failed (504: 31), 0.8 %`.
     pub(crate) fn text(&self) -> String {
         let about = if self.sampled { "about " } else { "" };
         let each: Vec<String> =
@@ -64,12 +66,13 @@ impl Responses {
 
     /// As proof.
     pub(crate) fn proof(&self, evidence: &Evidence) -> Proof {
-        let mut proof = proof(Source::Logs, "answers", format!("{}:\n{}", self.path, self.text()))
+        let text = format!("{}:\n{}", self.path, self.text());
+        let mut proof = proof(Source::Logs, "responses", text)
             .over_window(evidence, "requests logged", self.requests, "requests")
             .over_window(evidence, "requests failed", self.failed, "requests");
         for (status, n) in &self.by_status {
-            proof =
-                proof.over_window(evidence, &format!("status {status}"), *n as f64, "lines read");
+            let name = format!("status {status}");
+            proof = proof.over_window(evidence, &name, *n as f64, "lines read");
         }
         proof
     }

@@ -1,4 +1,4 @@
-//! Evidence for the tests of rules: a healthy host, and short ways to spoil it.
+//! Evidence for the tests of rules: a healthy host, and what makes it sick.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -60,7 +60,7 @@ pub(crate) fn healthy() -> Evidence {
     }
 }
 
-/// Sets how far a counter grew.
+/// Sets by how much a counter increased.
 pub(crate) fn increase_counter(evidence: &mut Evidence, counter: &str, by: u64) {
     let counters = evidence.counters.get_or_insert_default();
     counters.0.insert(counter.to_string(), Change::new(1_000, 1_000 + by));
@@ -71,7 +71,7 @@ pub(crate) fn set_sysctl(evidence: &mut Evidence, sysctl: &str, value: &str) {
     evidence.sysctls.get_or_insert_default().insert(sysctl.to_string(), value.to_string());
 }
 
-/// A gauge that went evenly from `first` to `last` in 100 looks.
+/// A gauge that went evenly from `first` to `last` in 100 samples.
 pub(crate) fn gauge(first: u64, last: u64) -> Gauge {
     Gauge {
         samples: 100,
@@ -83,7 +83,7 @@ pub(crate) fn gauge(first: u64, last: u64) -> Gauge {
     }
 }
 
-/// Adds a process and returns it to be spoilt.
+/// Adds a process and returns it for changes.
 pub(crate) fn add_process<'a>(evidence: &'a mut Evidence, pid: u32, name: &str) -> &'a mut Process {
     let processes = evidence.processes.get_or_insert_default();
     processes.push(Process {
@@ -103,7 +103,7 @@ pub(crate) fn add_process<'a>(evidence: &'a mut Evidence, pid: u32, name: &str) 
     processes.last_mut().unwrap()
 }
 
-/// Adds a listener with an empty queue and returns it to be spoilt.
+/// Adds a listener with an empty queue and returns it for changes.
 pub(crate) fn add_listener<'a>(
     evidence: &'a mut Evidence,
     local: &str,
@@ -128,7 +128,7 @@ pub(crate) fn add_listener<'a>(
     listeners.last_mut().unwrap()
 }
 
-/// Adds ports in use towards a destination and returns them to be spoilt.
+/// Adds ports in use towards a destination and returns them for changes.
 pub(crate) fn add_port_use<'a>(
     evidence: &'a mut Evidence,
     remote: &str,
@@ -150,7 +150,7 @@ pub(crate) fn add_port_use<'a>(
     all.last_mut().unwrap()
 }
 
-/// Adds an idle established socket, seen at three looks, and returns it to be spoilt.
+/// Adds an idle established socket with three samples and returns it for changes.
 pub(crate) fn add_socket<'a>(
     evidence: &'a mut Evidence,
     local: &str,
@@ -202,7 +202,7 @@ pub(crate) fn add_socket<'a>(
     sockets.last_mut().unwrap()
 }
 
-/// Adds a log with one complaint.
+/// Adds a log with one kind of complaint.
 pub(crate) fn add_complaint(
     evidence: &mut Evidence,
     application: &str,
@@ -260,9 +260,9 @@ pub(crate) fn application(name: &str, role: &str, setting: (&str, &str, &str)) -
     }
 }
 
-/// Takes a source away, with a gap that says why.
+/// Removes a source and the packets, and notes why the source is missing.
 pub(crate) fn remove_source(evidence: &mut Evidence, source: Source) {
-    // Packets could stand for it.
+    // Packets could rule out the same.
     evidence.packets = None;
     match source {
         Source::Sockets => evidence.sockets = None,
@@ -289,7 +289,7 @@ pub(crate) fn remove_source(evidence: &mut Evidence, source: Source) {
     });
 }
 
-/// A plain finding, for tests of what is done with findings.
+/// A plain finding, for tests of what happens to findings.
 pub(crate) fn finding(
     cause: &str,
     kind: SubjectKind,
@@ -322,7 +322,7 @@ pub(crate) fn finding(
     }
 }
 
-/// The findings of a verdict that is to have some.
+/// The findings of a verdict that must have some.
 pub(crate) fn findings_of(verdict: Verdict) -> Vec<Finding> {
     match verdict {
         Verdict::Found(findings) => findings,
@@ -335,7 +335,7 @@ pub(crate) fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// Adds a captured stream of a second over 20 ms in which all went well, and returns it to be spoilt.
+/// Adds a healthy captured stream of a second over 20 ms and returns it for changes.
 pub(crate) fn add_stream<'a>(
     evidence: &'a mut Evidence,
     client: &str,
@@ -391,14 +391,14 @@ pub(crate) fn add_stream<'a>(
     packets.worst.last_mut().unwrap()
 }
 
-/// Gives time to a part of a direction's budget.
+/// Sets the time of a category in a direction's breakdown.
 pub(crate) fn set_time(direction: &mut CapturedDirection, part: TimeCategory, us: u64) {
     direction.time_breakdown.retain(|share| share.category != part);
     direction.time_breakdown.push(TimeShare { category: part, time_us: us, exchanges: 1 });
 }
 
-/// Adds up the streams of each service; `turn_us` is the median time of a turn.
-pub(crate) fn add_up_services(evidence: &mut Evidence, turn_us: u64) {
+/// Adds up the streams of each service; `exchange_us` is the median time of an exchange.
+pub(crate) fn add_up_services(evidence: &mut Evidence, exchange_us: u64) {
     let packets = evidence.packets.get_or_insert_default();
     packets.services.clear();
     for stream in &packets.worst {
@@ -411,8 +411,8 @@ pub(crate) fn add_up_services(evidence: &mut Evidence, turn_us: u64) {
                 bytes: 0,
                 data_segments: 0,
                 retransmitted: 0,
-                exchange_p50_us: Some(turn_us),
-                exchange_p99_us: Some(turn_us),
+                exchange_p50_us: Some(exchange_us),
+                exchange_p99_us: Some(exchange_us),
                 time_breakdown: TimeCategory::ALL
                     .map(|part| TimeShare { category: part, time_us: 0, exchanges: 0 })
                     .to_vec(),

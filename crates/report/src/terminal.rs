@@ -98,8 +98,7 @@ fn focus(focus: &Focus) -> String {
 /// Whether too little was seen to say that all is well.
 fn half_blind(report: &Report) -> bool {
     // What only packets show is for a capture.
-    let packets = Source::Packets.name();
-    report.undecided.iter().any(|one| one.needs != packets)
+    report.undecided.iter().any(|one| one.sources != [Source::Packets])
         || report.missing_evidence.iter().any(|gap| ESSENTIAL.contains(&gap.source))
 }
 

@@ -1,70 +1,37 @@
-//! Captured streams as rules see them: grouped by who serves and who sends, so that forty streams
-//! with one fault are one finding.
+//! Captured streams grouped by service and direction, so that forty streams with one fault are one
+//! finding.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use model::{
-    CapturedDirection, CapturedStream, Evidence, Finding, Impact, ImpactUnit, Packets, Proof,
-    Remedy, Service, Severity, Source, Subject, SubjectKind, TimeCategory,
+    CapturedDirection, Evidence, Finding, Impact, ImpactUnit, Packets, Proof, Remedy, Service,
+    Severity, Source, Subject, SubjectKind, TimeCategory,
 };
-use text::{count, number, percent, share};
+use text::{count, micros, number, percent, share};
 
-use crate::Verdict;
-use crate::make::{WithFigures as _, proof};
-use crate::words::command;
+use super::checks::stream_checks;
+use super::direction::StreamDirection;
+use crate::cause::Verdict;
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::advice;
 
-/// Findings of one cause: services beyond that are told by number.
+/// Findings of one cause from one capture; the services that lost most.
 const MAX_FINDINGS: usize = 5;
-/// Shares of the time in which somebody waited from which a finding is a warning, and critical.
+/// Shares of the active time from which on a finding is a warning, and critical.
 const MIN_TIME_SHARE_WARNING: f64 = 0.01;
 const MIN_TIME_SHARE_CRITICAL: f64 = 0.1;
-
-/// One direction of one stream.
-#[derive(Clone, Copy)]
-pub(crate) struct StreamDirection<'a> {
-    pub(crate) stream: &'a CapturedStream,
-    /// Whether the server sends.
-    pub(crate) server_sends: bool,
-}
-
-impl<'a> StreamDirection<'a> {
-    /// What is sent.
-    pub(crate) fn sent(&self) -> &'a CapturedDirection {
-        if self.server_sends { &self.stream.from_server } else { &self.stream.from_client }
-    }
-
-    /// What the other end sends.
-    pub(crate) fn reverse(&self) -> &'a CapturedDirection {
-        if self.server_sends { &self.stream.from_client } else { &self.stream.from_server }
-    }
-
-    /// Who sends.
-    pub(crate) fn sender(&self) -> SocketAddr {
-        if self.server_sends { self.stream.server } else { self.stream.client }
-    }
-
-    /// Who receives.
-    pub(crate) fn receiver(&self) -> SocketAddr {
-        if self.server_sends { self.stream.client } else { self.stream.server }
-    }
-
-    /// Whether both ends are one host: between them is no line.
-    pub(crate) fn is_within_one_host(&self) -> bool {
-        let (sender, receiver) = (self.sender().ip(), self.receiver().ip());
-        sender == receiver || (sender.is_loopback() && receiver.is_loopback())
-    }
-}
 
 /// Streams of one service with the same fault in the same direction, those that lost most first.
 pub(crate) struct Group<'a> {
     pub(crate) server: SocketAddr,
     pub(crate) directions: Vec<StreamDirection<'a>>,
-    /// Time lost by it, microseconds.
+    /// Time lost to the fault, microseconds, summed over the streams.
     pub(crate) lost_us: u64,
+    worst: StreamDirection<'a>,
     service: Option<&'a Service>,
 }
 
-/// The streams that a rule hits, grouped; it tells how much time each lost, in microseconds.
+/// The directions that a rule hits, grouped; the rule says how much time each lost, in microseconds.
 pub(crate) fn group_directions<'a>(
     packets: &'a Packets,
     hit: impl Fn(StreamDirection<'a>) -> Option<u64>,
@@ -73,28 +40,25 @@ pub(crate) fn group_directions<'a>(
     let mut all: Vec<(u64, StreamDirection<'a>)> = packets
         .worst
         .iter()
-        .flat_map(|stream| {
-            [false, true].map(|server_sends| StreamDirection { stream, server_sends })
-        })
+        .flat_map(StreamDirection::both)
         .filter_map(|direction| Some((hit(direction)?, direction)))
         .collect();
     all.sort_by_key(|(us, direction)| (std::cmp::Reverse(*us), direction.stream.number));
-    for (us, direction) in all {
+    for (lost_us, direction) in all {
         let server = direction.stream.server;
         let same = |group: &&mut Group<'a>| {
-            let known =
-                group.directions.first().is_some_and(|w| w.server_sends == direction.server_sends);
-            group.server == server && known
+            group.server == server && group.worst.server_sends == direction.server_sends
         };
         match groups.iter_mut().find(same) {
             Some(group) => {
                 group.directions.push(direction);
-                group.lost_us = group.lost_us.saturating_add(us);
+                group.lost_us = group.lost_us.saturating_add(lost_us);
             }
             None => groups.push(Group {
                 server,
                 directions: vec![direction],
-                lost_us: us,
+                lost_us,
+                worst: direction,
                 service: packets.service(server),
             }),
         }
@@ -104,104 +68,135 @@ pub(crate) fn group_directions<'a>(
     groups
 }
 
-/// What a rule that reads nothing but packets says: a finding for each group of streams that it hits,
-/// or in other words what there was in place of the cause.
+/// The verdict of a rule that reads nothing but packets: a finding for each group of streams that it
+/// hits, or what the packets show in place of the cause.
 pub(crate) fn verdict_from_packets<'a>(
     evidence: &'a Evidence,
     hit: impl Fn(StreamDirection<'a>) -> Option<u64>,
     finding: impl Fn(&Evidence, &Group<'a>) -> Finding,
-    otherwise: impl FnOnce(&Packets) -> String,
+    why_ruled_out: impl FnOnce(&Packets) -> String,
 ) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::RuledOut("no packets".to_string());
+        return Verdict::nothing_to_check();
     };
     let groups = group_directions(packets, hit);
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
-    Verdict::from_findings(findings, || otherwise(packets))
+    Verdict::from_findings(findings, || why_ruled_out(packets))
 }
 
 impl<'a> Group<'a> {
-    /// The one that lost most.
+    /// The direction that lost most.
     pub(crate) fn worst(&self) -> StreamDirection<'a> {
-        self.directions[0]
+        self.worst
     }
 
-    /// A sum over its streams.
+    /// A sum over what is sent in the directions of the group.
     pub(crate) fn sum(&self, of: impl Fn(&CapturedDirection) -> u64) -> u64 {
         self.directions.iter().map(|direction| of(direction.sent())).fold(0, u64::saturating_add)
     }
 
-    /// Who sends, for people: the server, the client, or several clients.
+    /// The sending ends, for people: the server, the client, or several clients.
     pub(crate) fn sender(&self) -> String {
-        self.end(StreamDirection::sender)
+        self.end_text(StreamDirection::sender)
     }
 
-    /// Who receives, for people.
+    /// The receiving ends, for people.
     pub(crate) fn receiver(&self) -> String {
-        self.end(StreamDirection::receiver)
+        self.end_text(StreamDirection::receiver)
     }
 
-    fn end(&self, of: impl Fn(&StreamDirection<'a>) -> SocketAddr) -> String {
-        let first = of(&self.directions[0]);
+    /// The host that sends, for people: its address, or that there are several.
+    pub(crate) fn sending_host(&self) -> String {
+        self.host_text(StreamDirection::sender)
+    }
+
+    /// The host that receives, for people.
+    pub(crate) fn receiving_host(&self) -> String {
+        self.host_text(StreamDirection::receiver)
+    }
+
+    fn end_text(&self, of: impl Fn(&StreamDirection<'a>) -> SocketAddr) -> String {
+        let first = of(&self.worst);
         if self.directions.iter().all(|direction| of(direction) == first) {
             first.to_string()
-        } else if self.directions.iter().all(|direction| of(direction).ip() == first.ip()) {
-            first.ip().to_string()
         } else {
-            format!("clients of {}", self.server)
+            self.host_text(of)
         }
     }
 
-    /// How many streams the service has in all.
+    fn host_text(&self, of: impl Fn(&StreamDirection<'a>) -> SocketAddr) -> String {
+        let first = of(&self.worst).ip();
+        if self.directions.iter().all(|direction| of(direction).ip() == first) {
+            first.to_string()
+        } else {
+            format!("the clients of {}", self.server)
+        }
+    }
+
+    /// How many streams the service has, whether they are hit or not.
     pub(crate) fn streams_of_service(&self) -> u64 {
         self.service.map_or(0, |service| service.streams).max(self.directions.len() as u64)
     }
 
-    /// Median time of a turn with the service, microseconds.
+    /// Exchanges of the streams in the group.
+    pub(crate) fn exchanges(&self) -> u64 {
+        let exchanges = self.directions.iter().map(|direction| direction.stream.exchanges);
+        exchanges.fold(0, u64::saturating_add)
+    }
+
+    /// Median time of an exchange with the service, microseconds.
     pub(crate) fn exchange_p50_us(&self) -> u64 {
         self.service.and_then(|service| service.exchange_p50_us).unwrap_or(0)
     }
 
-    /// Share of the time in which somebody waited for the service.
+    /// Share of the service's active time that was lost.
     pub(crate) fn time_share(&self) -> f64 {
-        let part = |service: &Service| {
-            let all =
+        let of_service = |service: &Service| {
+            let active =
                 TimeCategory::ALL.into_iter().filter(|part| *part != TimeCategory::ClientIdle);
-            all.map(|part| service.time_us(part)).fold(0, u64::saturating_add)
+            active.map(|part| service.time_us(part)).fold(0, u64::saturating_add)
         };
         let own = || {
-            self.directions
-                .iter()
-                .map(|direction| direction.stream.busy_us())
-                .fold(0, u64::saturating_add)
+            let active = self.directions.iter().map(|direction| direction.stream.busy_us());
+            active.fold(0, u64::saturating_add)
         };
-        let busy = self.service.map_or_else(own, part);
-        share(self.lost_us as f64, busy as f64).min(1.0)
+        let active = self.service.map_or_else(own, of_service);
+        share(self.lost_us as f64, active as f64).min(1.0)
     }
 
-    /// How many streams it hits, in words: `38 of 40 streams to 198.18.0.2:80`.
+    /// The time that was lost, for people: `5 h 33 min summed over 4,000 streams`.
+    pub(crate) fn lost_text(&self) -> String {
+        match self.directions.len() {
+            1 => micros(self.lost_us),
+            streams => {
+                format!("{} summed over {}", micros(self.lost_us), count(streams as u64, "stream"))
+            }
+        }
+    }
+
+    /// How many streams it hits, for people: `38 of 40 streams to 198.18.0.2:80`.
     pub(crate) fn streams_text(&self) -> String {
         let (hit, all) = (self.directions.len() as u64, self.streams_of_service());
         if all == 1 {
-            format!("stream {} to {}", self.worst().stream.number, self.server)
+            format!("stream {} to {}", self.worst.stream.number, self.server)
         } else {
             format!("{} of {} to {}", number(hit), count(all, "stream"), self.server)
         }
     }
 
-    /// A finding. `what` is the loss in words; `proofs` must not be empty.
+    /// A finding: `harm` is what the fault costs, in words; `proofs` are not empty.
     pub(crate) fn finding(
         &self,
         evidence: &Evidence,
         cause: &str,
         title: String,
-        what: &str,
+        harm: &str,
         proofs: Vec<Proof>,
         remedies: Vec<Remedy>,
     ) -> Finding {
         let share = self.time_share();
         let text = format!(
-            "{}: {what},\n{} of the time in which somebody waited",
+            "{}: {harm},\n{} of the service's active time",
             self.streams_text(),
             percent(share)
         );
@@ -210,9 +205,8 @@ impl<'a> Group<'a> {
             share if share >= MIN_TIME_SHARE_WARNING => Severity::Warning,
             _ => Severity::Info,
         };
-        let direction = self.worst();
-        let one =
-            self.directions.iter().all(|other| other.stream.number == direction.stream.number);
+        let stream = self.worst.stream;
+        let one = self.directions.iter().all(|other| other.stream.number == stream.number);
         Finding {
             cause: cause.to_string(),
             title,
@@ -220,20 +214,12 @@ impl<'a> Group<'a> {
             subject: Subject {
                 kind: SubjectKind::Connection,
                 name: if one {
-                    format!("{} > {}", direction.stream.client, direction.stream.server)
+                    format!("{} > {}", stream.client, stream.server)
                 } else {
-                    let streams = count(self.directions.len() as u64, "stream");
-                    let client = direction.stream.client.ip();
-                    let alone = self
-                        .directions
-                        .iter()
-                        .all(|direction| direction.stream.client.ip() == client);
-                    let from =
-                        if alone { client.to_string() } else { "several clients".to_string() };
-                    format!("{streams} of {} from {from}", self.server)
+                    self.streams_and_clients()
                 },
                 local: Some(self.server),
-                remote: one.then_some(direction.stream.client),
+                remote: one.then_some(stream.client),
                 processes: Vec::new(),
             },
             impact: Impact {
@@ -243,10 +229,38 @@ impl<'a> Group<'a> {
                 share: Some(share),
             },
             evidence: proofs,
-            checks: stream_checks(evidence, direction.stream),
-            remedies,
+            checks: stream_checks(evidence, stream),
+            remedies: self.within_reach(remedies),
             also_causes: Vec::new(),
         }
+    }
+
+    fn streams_and_clients(&self) -> String {
+        let client = self.worst.stream.client.ip();
+        let clients = self.directions.iter().map(|direction| direction.stream.client.ip());
+        let from = if clients.clone().all(|other| other == client) {
+            client.to_string()
+        } else {
+            "several clients".to_string()
+        };
+        format!("{} of {} from {from}", count(self.directions.len() as u64, "stream"), self.server)
+    }
+
+    /// Leaves out what only somebody else can do: a capture in which one end has a private address
+    /// was made at that end, and the public address at the other is that of a host elsewhere.
+    fn within_reach(&self, remedies: Vec<Remedy>) -> Vec<Remedy> {
+        let (client, server) = (self.worst.stream.client.ip(), self.server.ip());
+        let elsewhere = match (is_public(client), is_public(server)) {
+            (false, true) => server.to_string(),
+            (true, false) => client.to_string(),
+            _ => return remedies,
+        };
+        let there = |remedy: &Remedy| remedy.host.as_ref() == Some(&elsewhere);
+        let (left_out, mut kept): (Vec<_>, Vec<_>) = remedies.into_iter().partition(there);
+        if kept.is_empty() && !left_out.is_empty() {
+            kept.push(advice(format!("only whoever runs {elsewhere} can fix this")));
+        }
+        kept
     }
 
     /// A proof from packets, with the time that was lost among its figures.
@@ -257,41 +271,29 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Commands that show a stream; what was not written, a capture shows when it happens again.
-pub(crate) fn stream_checks(evidence: &Evidence, stream: &CapturedStream) -> Vec<String> {
-    let Some(packets) = &evidence.packets else { return Vec::new() };
-    let interfaces = packets.interfaces();
-    if !interfaces.is_empty() {
-        let names: Vec<String> =
-            interfaces.iter().map(|name| format!("-i {}", quoted(name))).collect();
-        let (names, port) = (names.join(" "), stream.server.port());
-        let words = format!("netwhy capture {names} -w again.pcapng --for 10s tcp port {port}");
-        return vec![command(evidence, &words), "netwhy pcap again.pcapng".to_string()];
-    }
-    let number = stream.number;
-    pasted(evidence).map_or_else(Vec::new, |file| {
-        vec![
-            format!("netwhy pcap {file} --stream {number}"),
-            format!("tshark -r {file} -Y tcp.stream=={number}"),
-        ]
-    })
-}
-
-/// The name of the file that the packets come from, as a shell takes it.
-pub(crate) fn pasted(evidence: &Evidence) -> Option<String> {
-    match &evidence.packets.as_ref()?.sources[..] {
-        [file] if file != "-" && !file.starts_with(Packets::INTERFACE_PREFIX) => Some(quoted(file)),
-        _ => None,
-    }
-}
-
-/// A word as a shell takes it.
-pub(crate) fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+,=@%".contains(c);
-    if !name.is_empty() && name.chars().all(plain) {
-        name.to_string()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
+/// Whether an address can be reached from the whole Internet (the IANA special-purpose registries,
+/// as far as hosts have such addresses).
+fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            let [first, second, ..] = v4.octets();
+            let shared = first == 100 && (64..128).contains(&second);
+            let benchmark = first == 198 && (18..20).contains(&second);
+            !(v4.is_private()
+                || v4.is_loopback()
+                || v4.is_link_local()
+                || v4.is_documentation()
+                || v4.is_multicast()
+                || first == 0
+                || first >= 240
+                || shared
+                || benchmark)
+        }
+        // Global unicast is 2000::/3; 2001:db8::/32 is for documentation.
+        IpAddr::V6(v6) => {
+            let [first, second, ..] = v6.segments();
+            (0x2000..0x4000).contains(&first) && (first, second) != (0x2001, 0x0db8)
+        }
     }
 }
 
@@ -299,6 +301,7 @@ pub(crate) fn quoted(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::fixtures::{add_stream, healthy};
+    use crate::remedies::advice_about;
 
     #[test]
     fn streams_of_a_service_are_one_group_for_each_direction() {
@@ -311,15 +314,31 @@ mod tests {
         let groups = group_directions(packets, |direction| {
             direction.server_sends.then_some(direction.stream.number * 1000)
         });
-        assert_eq!(groups.iter().map(|group| group.directions.len()).collect::<Vec<_>>(), [4, 1]);
+        let sizes: Vec<usize> = groups.iter().map(|group| group.directions.len()).collect();
+        assert_eq!(sizes, [4, 1]);
         assert_eq!((groups[0].worst().stream.number, groups[0].lost_us), (3, 6000));
         assert_eq!(groups[0].sender(), "198.18.0.2:80");
+        assert_eq!(groups[0].receiving_host(), "198.18.0.1");
         assert_eq!(groups[0].streams_text(), "4 of 4 streams to 198.18.0.2:80");
+        assert_eq!(groups[0].lost_text(), "6.0 ms summed over 4 streams");
     }
 
     #[test]
-    fn file_names_can_be_pasted() {
-        assert_eq!(quoted("a/b-1.pcap"), "a/b-1.pcap");
-        assert_eq!(quoted("a b';rm.pcap"), r"'a b'\'';rm.pcap'");
+    fn remedies_for_a_public_server_of_others_are_left_out() {
+        let remedies = |client: &str, server: &str| {
+            let mut evidence = healthy();
+            add_stream(&mut evidence, client, server);
+            let packets = evidence.packets.as_ref().unwrap();
+            let groups = group_directions(packets, |direction| direction.server_sends.then_some(1));
+            let host = groups[0].sending_host();
+            let all = vec![advice_about(&host, format!("run netwhy on {host}"))];
+            groups[0].within_reach(all).remove(0).text
+        };
+        assert_eq!(remedies("10.0.0.9:4000", "10.0.0.2:80"), "run netwhy on 10.0.0.2");
+        assert_eq!(remedies("11.0.0.9:4000", "11.0.0.2:80"), "run netwhy on 11.0.0.2");
+        let of_others = "only whoever runs 11.0.0.2 can fix this";
+        assert_eq!(remedies("192.168.1.9:4000", "11.0.0.2:80"), of_others);
+        let of_others = remedies("[fd00::9]:4000", "[2600::2]:80");
+        assert_eq!(of_others, "only whoever runs 2600::2 can fix this");
     }
 }

@@ -7,18 +7,19 @@ use model::{Evidence, Finding, Packets, TimeCategory};
 use text::{bytes, count, micros, number};
 
 use crate::captured::{Group, StreamDirection, group_directions};
-use crate::make::advice;
+use crate::remedies::{advice, advice_about};
+use crate::words::title;
 
-/// A window that is closed for less than this, or a round trip, costs nothing: its update is on the
-/// way.
-const AT_ONCE_US: u64 = 1_000;
-/// Up to here a reader may merely come late, on a busy CPU, unless its sender had to probe. Where the
-/// host is watched, too, its sockets tell of one that stops.
-const BUSY_US: u64 = 200_000;
-/// Of the time in which somebody waited: from here it was more than now and then.
-const OFTEN: f64 = 0.05;
+/// A window that is closed for less than this, or less than a round trip, costs nothing: its update
+/// is on its way.
+const MIN_CLOSED_US: u64 = 1_000;
+/// Up to here a reader may merely be late, on a busy CPU, unless its sender had to probe. Where the
+/// host is watched too, its sockets show a reader that has stopped.
+const MIN_CLOSED_WITHOUT_PROBE_US: u64 = 200_000;
+/// Share of the active time from which on it is more than now and then.
+const MIN_TIME_SHARE: f64 = 0.05;
 
-/// `known` are the ends of streams, in both orders, of which sockets have told.
+/// `known` are the ends of streams, in both orders, that sockets have shown.
 pub(super) fn findings(
     evidence: &Evidence,
     packets: &Packets,
@@ -38,19 +39,20 @@ fn hit(direction: StreamDirection<'_>, watched: bool) -> Option<u64> {
     let closed = direction.sent().zero_window_stalls;
     let lost_us = direction.sent().time_us(TimeCategory::ReceiverStalled);
     let probed = direction.sent().window_probes > 0;
-    // A small window alone is not closed: nothing less than a segment is worth sending.
-    let told = direction.reverse().zero_windows > 0 || probed;
-    let often = lost_us as f64 >= OFTEN * direction.stream.busy_us() as f64;
-    let least_us = if !watched && (probed || often) { AT_ONCE_US } else { BUSY_US };
+    // A small window alone is not closed: less than a segment is not worth sending.
+    let is_closed = direction.reverse().zero_windows > 0 || probed;
+    let often = lost_us as f64 >= MIN_TIME_SHARE * direction.stream.busy_us() as f64;
+    let min_us =
+        if !watched && (probed || often) { MIN_CLOSED_US } else { MIN_CLOSED_WITHOUT_PROBE_US };
     let longest = closed.longest_us.max(lost_us / closed.count.max(1));
-    let way_there = direction.stream.round_trip_us().unwrap_or(0);
-    (closed.count > 0 && told && longest >= least_us.max(way_there)).then_some(lost_us)
+    let round_trip = direction.stream.round_trip_us().unwrap_or(0);
+    (closed.count > 0 && is_closed && longest >= min_us.max(round_trip)).then_some(lost_us)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let direction = group.worst();
     let closed = direction.sent().zero_window_stalls;
-    let receiver = group.receiver();
+    let (receiver, host) = (group.receiver(), group.receiving_host());
     let times = group.sum(|sent| sent.zero_window_stalls.count);
     let ended = match closed.longest_ended_at {
         0 => "to the end of the stream".to_string(),
@@ -60,8 +62,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "proof",
         format!(
-            "stream {}: window closed {}, for {} at most ({ended});\n\
-             {} of it; it had offered {}",
+            "stream {}: window closed {}, for up to {} ({ended});\n\
+             {} of it; largest window {}",
             direction.stream.number,
             count(closed.count, "time"),
             micros(closed.longest_us),
@@ -72,25 +74,19 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let mut finding = group.finding(
         evidence,
         "receiver-stalled",
-        title(&receiver),
-        &format!(
-            "the window was closed {}, {} in all",
-            count(times, "time"),
-            micros(group.lost_us)
-        ),
+        title(format!("{receiver} stops reading"), "The reader stops reading"),
+        &format!("the window was closed {}, {}", count(times, "time"), group.lost_text()),
         vec![proof],
         vec![
-            advice(format!("run netwhy on {receiver}: which process does not read, and why")),
-            advice("a larger receive buffer (tcp_rmem) only puts it off"),
+            advice_about(
+                &host,
+                format!("run netwhy on {host}: which process does not read, and why"),
+            ),
+            advice("a larger receive buffer (tcp_rmem) only postpones it"),
         ],
     );
     finding.subject.name = format!("{receiver} (reader) · {}", finding.subject.name);
     finding
-}
-
-fn title(receiver: &str) -> String {
-    let title = format!("{receiver} stops reading what it is sent");
-    if title.chars().count() <= 72 { title } else { "The reader stops reading".to_string() }
 }
 
 #[cfg(test)]
@@ -100,7 +96,7 @@ mod tests {
     use crate::fixtures::{add_stream, findings_of, healthy, set_time};
 
     use super::super::rule;
-    use crate::Verdict;
+    use crate::cause::Verdict;
 
     fn closed(us: u64) -> Evidence {
         let mut evidence = healthy();
@@ -116,7 +112,7 @@ mod tests {
     #[test]
     fn fires_for_a_closed_window_and_names_the_reader() {
         let finding = &findings_of(rule(&closed(2_000_000)))[0];
-        assert_eq!(finding.title, "198.18.0.1:4000 stops reading what it is sent");
+        assert_eq!(finding.title, "198.18.0.1:4000 stops reading");
         assert!(finding.subject.name.starts_with("198.18.0.1:4000 (reader)"));
     }
 
@@ -126,15 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn a_watched_host_may_be_busy_for_a_moment() {
+    fn stays_quiet_on_a_watched_host_that_is_busy_for_a_moment() {
         let mut evidence = closed(100_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         evidence.sockets = None;
-        assert_eq!(findings_of(rule(&evidence)).len(), 1, "a capture has no other witness");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "a capture has nothing else to go by");
     }
 
     #[test]
-    fn a_reader_that_comes_late_now_and_then_has_not_stopped() {
+    fn stays_quiet_for_a_reader_that_is_late_now_and_then() {
         let mut evidence = closed(50_000);
         evidence.sockets = None;
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
@@ -142,7 +138,7 @@ mod tests {
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.window_probes = 1;
-        assert_eq!(findings_of(rule(&evidence)).len(), 1, "its sender had to ask");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "its sender had to probe");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! SYNs that are not answered, as packets show it.
+//! SYNs that are not answered, as packets show them.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -7,9 +7,11 @@ use model::{Evidence, Finding, Packets, TimeCategory};
 use text::{count, micros};
 
 use crate::captured::{Group, StreamDirection, group_directions};
-use crate::make::{WithFigures as _, advice};
+use crate::proofs::WithFigures as _;
+use crate::remedies::{advice, advice_about};
+use crate::words::title;
 
-/// `known` are servers of which sockets have told.
+/// `known` are servers that sockets or a load have reported.
 pub(super) fn findings(
     evidence: &Evidence,
     packets: &Packets,
@@ -21,8 +23,9 @@ pub(super) fn findings(
 }
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {
-    let repeated = direction.stream.syn_retransmissions + direction.stream.syn_ack_retransmissions;
-    (!direction.server_sends && repeated > 0)
+    let retransmissions =
+        direction.stream.syn_retransmissions + direction.stream.syn_ack_retransmissions;
+    (!direction.server_sends && retransmissions > 0)
         .then(|| direction.stream.time_us(TimeCategory::SynWait))
 }
 
@@ -38,13 +41,13 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let silent = never == group.directions.len() as u64;
     let opened = match stream.handshake_us {
         Some(handshake) => format!("open after {}", micros(handshake)),
-        None => "never open, as far as was seen".to_string(),
+        None => "never open in this capture".to_string(),
     };
     let proof = group.proof(
         evidence,
         "proof",
         format!(
-            "stream {}: SYN {} again, SYN-ACK {}; {opened}",
+            "stream {}: SYN retransmitted {}, SYN-ACK {}; {opened}",
             stream.number,
             count(u64::from(stream.syn_retransmissions), "time"),
             count(u64::from(stream.syn_ack_retransmissions), "time"),
@@ -57,27 +60,28 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         "streams",
     );
     let why = if silent {
-        "no answer at all: gone, filtered, or its listener is full"
+        "no answer at all: the server is gone, filtered on the path, or its\nlistener is full"
     } else if answers > syns {
-        "the server answers, and its answers or the last ACK do not arrive,\nor its accept queue is full"
+        "the server answers, but its SYN-ACKs or the last ACK are lost,\nor its accept queue is full"
     } else {
-        "some SYNs are answered: lost on the way, or the listener is full at times"
+        "some SYNs are answered: others are lost on the path, or the listener\nis full at times"
     };
     let why = group.proof(evidence, "why", why.to_string());
     let title = if silent {
         format!("{server} does not answer SYNs")
     } else {
-        format!("Connections to {server} open late: SYNs are lost")
+        title(format!("Connections to {server} open late: SYNs are lost"), "Connections open late")
     };
+    let host = server.ip().to_string();
     group.finding(
         evidence,
         "syn-retransmitted",
-        if title.chars().count() <= 72 { title } else { "Connections open late".to_string() },
-        &format!("{} waited for an answer", micros(group.lost_us)),
+        title,
+        &format!("waited {} for an answer", group.lost_text()),
         vec![proof, why],
         vec![
-            advice(format!("run netwhy on {}: is its listener full?", server.ip())),
-            advice("a capture at the other end tells on which side SYNs are lost"),
+            advice_about(&host, format!("run netwhy on {host}: is its listener full?")),
+            advice("a capture at the other end shows on which side SYNs are lost"),
         ],
     )
 }
@@ -86,13 +90,13 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 mod tests {
     use model::TimeCategory;
 
-    use crate::Verdict;
+    use crate::cause::Verdict;
     use crate::fixtures::{add_stream, findings_of, healthy, set_time};
 
     use super::super::rule;
 
     #[test]
-    fn fires_for_a_repeated_syn() {
+    fn fires_for_a_retransmitted_syn() {
         let mut evidence = healthy();
         let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         stream.syn_retransmissions = 1;
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sockets_tell_is_not_told_again() {
+    fn servers_that_sockets_report_are_not_reported_again() {
         let mut evidence = healthy();
         for server in ["198.18.0.2:80", "198.18.0.3:80"] {
             add_stream(&mut evidence, "198.18.0.1:4000", server).syn_retransmissions = 3;

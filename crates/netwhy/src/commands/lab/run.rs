@@ -359,16 +359,11 @@ mod tests {
                         .is_none_or(|on| *on.get_ref() == *observe.host.get_ref());
                     here && observe.by != lab::scenario::By::Live
                 });
-                let live = |cause: &diagnose::Cause| {
-                    // Captures and probes: who only watches does not see what they tell.
-                    let others = [
-                        model::Source::Packets,
-                        model::Source::Path,
-                        model::Source::UnderLoad,
-                        model::Source::Transfer,
-                    ];
-                    !cause.needs.iter().all(|source| others.contains(source))
-                };
+                // Who only watches a host has neither packets nor what probes measure.
+                let of_host =
+                    |source: &model::Source| source.observation() == model::Observation::Host;
+                let live =
+                    |cause: &diagnose::Cause| cause.needs.iter().any(|set| set.iter().all(of_host));
                 let has_rule = diagnose::cause(cause).is_some_and(|cause| captured || live(cause));
                 assert!(
                     has_rule != expect.pending.is_some(),

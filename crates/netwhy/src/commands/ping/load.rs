@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use diagnose::causes::middle_link_limited::locate;
+use diagnose::limited_link::locate;
 use model::{Evidence, Finding, LimitedLink, LoadPhase, Ping, PingReport, Probes, UnderLoad};
 use probe::ping::load::{Downloaded, Url, download};
 use text::{bit_rate, wrap};

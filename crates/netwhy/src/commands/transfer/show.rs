@@ -327,7 +327,7 @@ fn footer(out: &mut Out, report: &TransferReport) {
     }
     for (one, causes) in groups {
         // What a capture lacked is known better than that there is none.
-        let packets = one.needs == Source::Packets.name();
+        let packets = one.sources == [Source::Packets];
         let gap = report.missing_evidence.first().filter(|_| packets);
         let (why, closes) = match gap {
             Some(gap) => (gap.why.as_str(), gap.how_to_observe.as_deref()),
@@ -426,6 +426,7 @@ mod tests {
             undecided: vec![Undecided {
                 cause: "short-connections".to_string(),
                 needs: Source::Packets.name().to_string(),
+                sources: vec![Source::Packets],
                 how_to_observe: None,
             }],
             missing_evidence: vec![MissingEvidence {
