@@ -30,8 +30,6 @@ mod diagnosis;
 mod fixtures;
 mod focus;
 mod fold;
-#[cfg(test)]
-mod hostile;
 pub mod limited_link;
 mod proofs;
 mod remedies;

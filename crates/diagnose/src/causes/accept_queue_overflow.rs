@@ -80,7 +80,7 @@ use crate::cause::{Cause, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, config_line, sysctl};
-use crate::words::{line, process_name, processes, subject};
+use crate::words::{line, process_name, processes, subject, title};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "accept-queue-overflow",
@@ -170,7 +170,10 @@ fn finding(evidence: &Evidence, listener: &Listener, dropped: u64) -> Finding {
     let severity = if part >= MIN_SHARE_CRITICAL { Severity::Critical } else { Severity::Warning };
     Finding {
         cause: CAUSE.id.to_string(),
-        title: format!("Connections are dropped: {process} accepts too slowly for its queue"),
+        title: title(
+            format!("Connections are dropped: {process} accepts too slowly for its queue"),
+            "Connections are dropped: a process accepts too slowly for its queue",
+        ),
         severity,
         impact: Impact {
             text: format!(
@@ -379,7 +382,7 @@ fn nginx_listen(known: Option<&Setting>, port: u16, backlog: u32) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use model::{Change, RemedyChange};
@@ -389,6 +392,16 @@ mod tests {
         add_listener, add_process, application, findings_of, gauge, healthy, increase_counter,
         remove_source, set_sysctl,
     };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut python = overflowing();
+        python.processes.as_mut().unwrap()[0].application = None;
+        let mut between_samples = overflowing();
+        set_sysctl(&mut between_samples, "net.core.somaxconn", "10");
+        between_samples.listeners.as_mut().unwrap()[0].samples_full = 0;
+        vec![overflowing(), python, between_samples]
+    }
 
     fn overflowing() -> Evidence {
         let mut evidence = healthy();

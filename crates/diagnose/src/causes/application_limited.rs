@@ -191,11 +191,16 @@ fn check(evidence: &Evidence, transfer: &Transfer) -> Option<Command> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{OneTransfer, Probes, SenderTimeShare, TheoreticalTime, TransferSender};
 
     use super::*;
     use crate::fixtures::{findings_of, healthy};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![measured(5_600_000, 1_400_000)]
+    }
 
     fn measured(application: u64, network: u64) -> Evidence {
         let mut evidence = healthy();

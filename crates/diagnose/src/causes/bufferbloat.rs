@@ -185,9 +185,14 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![queued(0.9, 0.8)]
+    }
 
     fn queued(inflated: f64, follows: f64) -> Evidence {
         let mut evidence = healthy();

@@ -59,7 +59,7 @@ use crate::cause::{Cause, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::advice;
-use crate::words::{process_name, processes, subject};
+use crate::words::{process_name, processes, subject, title};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "close-wait-leak",
@@ -164,7 +164,10 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
     restart.reaches = Reach::AfterReload;
     Finding {
         cause: CAUSE.id.to_string(),
-        title: format!("{process} never closes what its peers have closed"),
+        title: title(
+            format!("{process} never closes what its peers have closed"),
+            "A process never closes what its peers have closed",
+        ),
         severity,
         subject: subject(SubjectKind::Process, process.clone(), None, None, owners),
         impact: Impact {
@@ -189,11 +192,16 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::Gauge;
 
     use super::*;
     use crate::fixtures::{add_process, address, findings_of, gauge, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![leaking(gauge(10, 60))]
+    }
 
     fn leaking(count: Gauge) -> Evidence {
         let mut evidence = healthy();

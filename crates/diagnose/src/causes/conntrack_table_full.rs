@@ -272,13 +272,20 @@ fn remedies(evidence: &Evidence, conntrack: &Conntrack) -> Vec<Remedy> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use model::{Change, ConntrackTable};
 
     use super::*;
     use crate::fixtures::{findings_of, gauge, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut evidence = tracking(1_000, &[("drop", 420), ("insert", 580)]);
+        add_log_line(&mut evidence);
+        vec![evidence]
+    }
 
     fn tracking(count: u64, statistics: &[(&str, u64)]) -> Evidence {
         let mut evidence = healthy();

@@ -199,11 +199,19 @@ fn peers(evidence: &Evidence) -> Vec<(IpAddr, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::Change;
 
     use super::*;
     use crate::fixtures::{add_socket, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut counters = damaged(120, 10_000);
+        let socket = add_socket(&mut counters, "198.18.0.1:5000", "198.18.0.2:80", None);
+        socket.memory.as_mut().unwrap().drops = 119;
+        vec![counters, packets::tests::example()]
+    }
 
     fn damaged(errors: u64, arrived: u64) -> Evidence {
         let mut evidence = healthy();

@@ -146,11 +146,16 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{Stalls, TimeCategory};
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![waiting(5, 6)]
+    }
 
     fn waiting(count: u64, late: u64) -> Evidence {
         let mut evidence = healthy();

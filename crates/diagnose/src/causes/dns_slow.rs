@@ -210,11 +210,16 @@ fn checks(evidence: &Evidence, one: &Resolver) -> Vec<Command> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::SlowLookup;
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![asked(4, 4, 0, 10_000_000), asked(40, 0, 8, 12_000_000)]
+    }
 
     fn asked(queries: u64, unanswered: u64, slow: u64, lost_us: u64) -> Evidence {
         let mut evidence = healthy();

@@ -328,12 +328,22 @@ fn nginx_keepalive(evidence: &Evidence, use_: Option<&PortUse>, pids: &[u32]) ->
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{
         add_complaint, add_port_use, add_process, application, findings_of, gauge, healthy,
         remove_source, set_sysctl,
     };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut logged = upstream(50, 50);
+        let meaning = Meaning::AddressNotAvailable;
+        add_complaint(&mut logged, "nginx", meaning, Some("127.0.0.1:9000"), 812, &[7]);
+        let mut log_alone = healthy();
+        add_complaint(&mut log_alone, "nginx", meaning, Some("198.18.0.9:80"), 2, &[]);
+        vec![upstream(50, 50), logged, log_alone]
+    }
 
     fn upstream(in_use: u64, available: u32) -> Evidence {
         let mut evidence = healthy();

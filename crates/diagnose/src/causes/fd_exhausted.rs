@@ -328,12 +328,21 @@ fn of_host(evidence: &Evidence, open: u64, max: u64) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{
         add_complaint, add_listener, add_process, findings_of, gauge, healthy, remove_source,
         set_sysctl,
     };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut logged = full();
+        add_complaint(&mut logged, "nginx", Meaning::TooManyOpenFiles, None, 42, &[6, 7]);
+        let mut host = healthy();
+        set_sysctl(&mut host, "fs.file-max", "1024");
+        vec![full(), logged, host]
+    }
 
     fn full() -> Evidence {
         let mut evidence = healthy();

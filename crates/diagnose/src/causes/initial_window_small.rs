@@ -135,11 +135,16 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::SlowStarts;
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![begun(3, 3, 1)]
+    }
 
     fn begun(streams: usize, first_segments: u64, first_saved: u64) -> Evidence {
         let mut evidence = healthy();

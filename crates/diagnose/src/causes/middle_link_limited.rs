@@ -167,12 +167,17 @@ fn finding(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::Probes;
 
     use super::*;
     use crate::fixtures::{findings_of, healthy};
     use crate::limited_link::fixture;
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![with([104.0, 105.0, 1.0])]
+    }
 
     fn with(medians: [f64; 3]) -> Evidence {
         let mut evidence = healthy();

@@ -229,9 +229,14 @@ fn seconds(us: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![idle(&[(0, 352), (400, 380), (90, 360)], &[310, 200])]
+    }
 
     /// Streams that were idle: when that began and how long it was, seconds.
     fn idle(lost: &[(u64, u64)], survived: &[u64]) -> Evidence {

@@ -178,11 +178,16 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{PathCapture, PathClock, PathDirection};
 
     use super::*;
     use crate::fixtures::findings_of;
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![changed(ChangedField::WindowScale, Some(7), None)]
+    }
 
     fn changed(field: ChangedField, before: Option<u64>, after: Option<u64>) -> Evidence {
         let capture = |name: &str| PathCapture {

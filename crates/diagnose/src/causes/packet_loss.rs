@@ -191,9 +191,14 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![lossy(7, 0)]
+    }
 
     fn lossy(fast: u64, us: u64) -> Evidence {
         let mut evidence = healthy();

@@ -152,11 +152,16 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::TimeCategory;
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![swallowed(2)]
+    }
 
     fn swallowed(streams: u16) -> Evidence {
         let mut evidence = healthy();

@@ -178,9 +178,14 @@ fn remedies(group: &Group<'_>, rate_bps: Option<u64>) -> Vec<Remedy> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![policed(Some(1_500_000)), policed(None)]
+    }
 
     fn exchange(rate_bps: Option<u64>) -> PolicedExchange {
         PolicedExchange {

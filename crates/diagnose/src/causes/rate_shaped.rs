@@ -112,14 +112,13 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::ShapedRate;
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
-    #[test]
-    fn fires_for_a_step_of_the_throughput() {
+    fn stepped() -> Evidence {
         let mut evidence = healthy();
         let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         sent.shaped = Some(ShapedRate {
@@ -131,7 +130,17 @@ mod tests {
             after_us: 1_800_000,
             duration_us: 4_000_000,
         });
-        let finding = &findings_of(rule(&evidence))[0];
+        evidence
+    }
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![stepped()]
+    }
+
+    #[test]
+    fn fires_for_a_step_of_the_throughput() {
+        let finding = &findings_of(rule(&stepped()))[0];
         let title = "A shaper on the path limits transfers to 40 Mbit/s after a burst";
         assert_eq!((&finding.title[..], finding.impact.amount), (title, 3.2));
         assert!(finding.evidence[0].text.contains("from 900 µs to 61 ms"), "{finding:?}");

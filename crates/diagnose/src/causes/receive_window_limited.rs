@@ -140,11 +140,16 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::TimeCategory;
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![limited(2_000_000)]
+    }
 
     fn limited(us: u64) -> Evidence {
         let mut evidence = healthy();

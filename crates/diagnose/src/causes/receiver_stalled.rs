@@ -337,11 +337,21 @@ fn activity(process: Option<&Process>) -> Option<Proof> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{Stalls, TimeCategory};
 
     use super::*;
     use crate::fixtures::{add_process, add_socket, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut reader = host();
+        stalled_reader(&mut reader);
+        stalled_sender(&mut reader);
+        let mut sender = host();
+        stalled_sender(&mut sender);
+        vec![reader, sender, packets::tests::example()]
+    }
 
     fn stalled_reader(evidence: &mut Evidence) -> &mut Socket {
         let reader = add_socket(evidence, "198.18.0.1:8080", "198.18.0.2:40000", Some(7));

@@ -130,9 +130,16 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut evidence = healthy();
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server.reordered = 40;
+        vec![evidence]
+    }
 
     #[test]
     fn fires_for_late_segments_and_for_spurious_retransmissions() {

@@ -234,9 +234,14 @@ fn remedies(evidence: &Evidence, process: &str, held: u64) -> Vec<Remedy> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{add_process, add_socket, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![limited(0.9)]
+    }
 
     fn limited(share: f64) -> Evidence {
         let mut evidence = healthy();

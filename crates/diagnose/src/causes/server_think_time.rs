@@ -148,13 +148,25 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::SlowRequest;
 
     use super::*;
     use crate::fixtures::{
         add_stream, add_up_services, findings_of, healthy, remove_source, set_time,
     };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut evidence = thinking(5_000_000);
+        let service = &mut evidence.packets.as_mut().unwrap().services[0];
+        service.slow_requests = vec![SlowRequest {
+            request: "GET /report".to_string(),
+            exchanges: 10,
+            think_time_us: 4_000_000,
+        }];
+        vec![evidence]
+    }
 
     fn thinking(us: u64) -> Evidence {
         let mut evidence = healthy();

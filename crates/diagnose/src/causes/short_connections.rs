@@ -175,11 +175,16 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::SlowStarts;
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![opened(4, 100_000)]
+    }
 
     fn opened(streams: u64, apart_us: u64) -> Evidence {
         let mut evidence = healthy();

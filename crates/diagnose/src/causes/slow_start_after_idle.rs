@@ -259,11 +259,18 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::SlowStarts;
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut up = own(&[10, 20, 400], 1_000_000, true);
+        up.probes.as_mut().unwrap().transfer.as_mut().unwrap().direction = TransferDirection::Up;
+        vec![restarted(4, 100_000), own(&[10, 20, 400], 1_000_000, true), up]
+    }
 
     fn restarted(restarts: u64, each_us: u64) -> Evidence {
         let mut evidence = healthy();

@@ -291,11 +291,19 @@ fn remedies(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{
         add_listener, findings_of, gauge, healthy, increase_counter, remove_source, set_sysctl,
     };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut without_cookies = flooded();
+        increase_counter(&mut without_cookies, "TcpExtTCPReqQFullDrop", 7);
+        set_sysctl(&mut without_cookies, "net.ipv4.tcp_syncookies", "0");
+        vec![flooded(), without_cookies]
+    }
 
     fn flooded() -> Evidence {
         let mut evidence = healthy();

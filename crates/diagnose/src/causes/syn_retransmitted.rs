@@ -220,11 +220,16 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{
         add_process, address, findings_of, healthy, increase_counter, remove_source, set_sysctl,
     };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![retrying(12, 12, 0, 3), packets::tests::example(), probes::tests::example()]
+    }
 
     fn retrying(retrying: u64, seen: u64, established: u64, most_tries: u8) -> Evidence {
         let mut evidence = healthy();

@@ -149,9 +149,14 @@ fn finding(evidence: &Evidence, lost: u64, waiting: u64) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixtures::{findings_of, healthy, increase_counter, remove_source, set_sysctl};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![overflowing()]
+    }
 
     fn overflowing() -> Evidence {
         let mut evidence = healthy();

@@ -108,11 +108,16 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::TimeCategory;
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![limited_to(65_535, None)]
+    }
 
     fn limited_to(window: u32, scale: Option<u8>) -> Evidence {
         let mut evidence = healthy();

@@ -445,7 +445,7 @@ fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{Application, UnixListener};
 
     use super::*;
@@ -453,6 +453,19 @@ mod tests {
         add_access_log, add_complaint, add_listener, add_process, findings_of, gauge, healthy,
         remove_source,
     };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut logged = pool(gauge(20, 40));
+        add_complaint(&mut logged, "php-fpm", Meaning::WorkerLimitReached, Some("www"), 1, &[10]);
+        add_access_log(&mut logged, &[3], &[(200, 90), (499, 6), (504, 4)]);
+        let mut nginx = healthy();
+        let meaning = Meaning::WorkerConnectionsNotEnough;
+        add_complaint(&mut nginx, "nginx", meaning, None, 99, &[]);
+        let mut other = healthy();
+        add_complaint(&mut other, "other", Meaning::WorkerLimitReached, Some("x"), 9, &[]);
+        vec![pool(gauge(20, 40)), logged, nginx, other]
+    }
 
     const WORKERS: [u32; 5] = [11, 12, 13, 14, 15];
 

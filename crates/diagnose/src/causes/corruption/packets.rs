@@ -81,10 +81,15 @@ pub(super) fn why_ruled_out(packets: &Packets) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::cause::Verdict;
     use crate::fixtures::{add_stream, findings_of, healthy, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn example() -> Evidence {
+        damaged(10, 500, 10)
+    }
 
     fn damaged(damaged: u64, checked: u64, retransmitted: u64) -> Evidence {
         let mut evidence = healthy();

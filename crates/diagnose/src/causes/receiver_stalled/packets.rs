@@ -90,13 +90,18 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{Evidence, Stalls, TimeCategory};
 
     use crate::fixtures::{add_stream, findings_of, healthy, set_time};
 
     use super::super::rule;
     use crate::cause::Verdict;
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn example() -> Evidence {
+        closed(2_000_000)
+    }
 
     fn closed(us: u64) -> Evidence {
         let mut evidence = healthy();

@@ -87,13 +87,21 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
-    use model::TimeCategory;
+pub(super) mod tests {
+    use model::{Evidence, TimeCategory};
 
     use crate::cause::Verdict;
     use crate::fixtures::{add_stream, findings_of, healthy, set_time};
 
     use super::super::rule;
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn example() -> Evidence {
+        let mut evidence = healthy();
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        stream.syn_retransmissions = 1;
+        evidence
+    }
 
     #[test]
     fn fires_for_a_retransmitted_syn() {

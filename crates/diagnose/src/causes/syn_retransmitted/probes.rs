@@ -133,13 +133,18 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{HttpClient, Probes};
 
     use super::super::rule;
     use super::*;
     use crate::cause::Verdict;
     use crate::fixtures::{add_stream, findings_of, healthy};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn example() -> Evidence {
+        loaded(&[500, 40], 0, 620_000_000)
+    }
 
     fn loaded(opened: &[u64], given_up: u64, waited_us: u64) -> Evidence {
         let mut evidence = healthy();
