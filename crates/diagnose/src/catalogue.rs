@@ -28,7 +28,7 @@ pub fn nearest(id: &str) -> Option<&'static str> {
     })
 }
 
-/// Edits that turn one word into the other (Levenshtein).
+/// Edits that make one word of the other (Levenshtein).
 fn edit_distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     // Edits from what was read of `from` to each beginning of `to`; the whole of it is the last.

@@ -102,8 +102,8 @@ fn title(finding: &Finding, place: &str, margin: &str, style: Style, lines: &mut
     for (at, line) in titles.iter().enumerate() {
         let text = paint(line, Paint::Strong, style);
         if at == 0 {
-            let gap = " ".repeat(style.width.saturating_sub(columns(line) + severity.len()));
-            lines.push(format!("{text}{gap}{}", paint(severity, colour, style)));
+            let space = " ".repeat(style.width.saturating_sub(columns(line) + severity.len()));
+            lines.push(format!("{text}{space}{}", paint(severity, colour, style)));
         } else {
             lines.push(text);
         }

@@ -2,10 +2,10 @@
 //!
 //! ## What happens
 //!
-//! The peer has closed its end, the kernel has told the process so, and the process
-//! does not close its own: the socket stays in CLOSE_WAIT for as long as the
-//! process lives. Each of them holds a file descriptor and memory; at the limit of
-//! open files, the process accepts and connects no more.
+//! The peer has closed its end, the kernel has let the process know, and the
+//! process does not close its own: the socket stays in CLOSE_WAIT for as long as
+//! the process lives. Each of them holds a file descriptor and memory; at the limit
+//! of open files, the process accepts and connects no more.
 //!
 //! ## Evidence
 //!

@@ -42,7 +42,7 @@
 //!
 //! `TCP_NODELAY` at the sender (nginx: `tcp_nodelay on`), or one write instead of
 //! two. The receiver acknowledges at once with the route attribute `quickack 1`
-//! (`ip route change ... quickack 1`). No sysctl turns Nagle's algorithm off.
+//! (`ip route change ... quickack 1`). No sysctl switches Nagle's algorithm off.
 //!
 //! ## References
 //!

@@ -12,13 +12,13 @@
 //! In packets near the sender: the same full-size segment is retransmitted after
 //! timeouts, no segment of that size was ever acknowledged, and the other end is
 //! alive: it opened the connection and its own data was acknowledged. Or: the
-//! segment was sent again in smaller segments (`tcp_mtu_probing`), and those
+//! segment was retransmitted in smaller ones (`tcp_mtu_probing`), and those
 //! arrived.
 //!
 //! ## Threshold
 //!
 //! Two timeouts for one full-size segment, in several connections of the service,
-//! or in one that sent it again in smaller segments; none of that size acknowledged
+//! or in one that retransmitted it in smaller ones; none of that size acknowledged
 //! in it.
 //!
 //! ## Looks like it, but is not
@@ -26,7 +26,7 @@
 //! - packet-loss: full-size segments are lost, and others of them arrive.
 //! - A path that is down: small segments vanish too, the other end retransmits its
 //!   own.
-//! - receiver-stalled: the window is closed, and what is sent again are probes.
+//! - receiver-stalled: the window is closed, and what is repeated are probes.
 //!
 //! A capture behind the black hole shows nothing of it: full-size segments do not
 //! get there.

@@ -50,7 +50,7 @@
 //! ## Fix
 //!
 //! At the receiver: `net.ipv4.tcp_rmem` (its third number limits the tuning); an
-//! application that sets `SO_RCVBUF` turns tuning off.
+//! application that sets `SO_RCVBUF` disables the tuning.
 //!
 //! ## References
 //!

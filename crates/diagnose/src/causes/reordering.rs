@@ -93,7 +93,7 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
         // Timeouts that are too early are another fault.
         && sent.fast_retransmissions + sent.retransmissions_kind_unknown > sent.rto_retransmissions
         // So are tail-loss probes that are too early, on hosts whose CPUs are all busy: nothing was
-        // late, and no acknowledgement said so.
+        // late, and no acknowledgement reported it.
         && (sent.fast_retransmissions >= MIN_SEGMENTS || sent.reordered + sent.late_originals > 0);
     // What it costs does not show in the packets: the sender slows down.
     (late || mistaken).then_some(0)

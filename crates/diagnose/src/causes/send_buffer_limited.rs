@@ -43,7 +43,7 @@
 //! ## Fix
 //!
 //! `net.ipv4.tcp_wmem`: the third number is how far the kernel lets a send buffer
-//! grow. An application that sets `SO_SNDBUF` turns that growth off and should not.
+//! grow. An application that sets `SO_SNDBUF` disables that growth; it should not.
 //!
 //! ## References
 //!

@@ -4,8 +4,11 @@ use model::Evidence;
 
 use super::super::*;
 
+/// Makes the examples of one cause.
+type Examples = fn() -> Vec<Evidence>;
+
 /// For each cause, in the order of the table.
-pub(super) const EXAMPLES: &[(&str, fn() -> Vec<Evidence>)] = &[
+pub(super) const EXAMPLES: &[(&str, Examples)] = &[
     (accept_queue_overflow::CAUSE.id, accept_queue_overflow::tests::examples),
     (syn_queue_overflow::CAUSE.id, syn_queue_overflow::tests::examples),
     (conntrack_table_full::CAUSE.id, conntrack_table_full::tests::examples),
