@@ -10,7 +10,7 @@
 //! - `access_logs`, `applications`, `connections`: what rules read of logs, settings and sockets
 //! - `captured`: captured streams, grouped, and what several rules judge of them
 //! - [`limited_link`]: which link pings under load show to be limited
-//! - `proofs`, `commands`, `remedies`, `words`: how findings are made
+//! - `proofs`, `commands`, `remedies`, `reach`, `words`: how findings are made
 //!
 //! Nothing is read here and no clock is asked: the same evidence gives the same findings on every
 //! machine. Words of the evidence are hostile: in texts they stay within their line, in commands
@@ -32,6 +32,7 @@ mod focus;
 mod fold;
 pub mod limited_link;
 mod proofs;
+mod reach;
 mod remedies;
 mod words;
 

@@ -110,8 +110,8 @@ pub(crate) fn route(
         value: value.to_string(),
     };
     let note = format!(
-        "ip route get {destination} shows the route; repeat it in ip route change, with \
-         {attribute} {value} at its end"
+        "ip route show to match {destination} prints the route; ip route change takes all of it and \
+         {attribute} {value}"
     );
     on_host(host, Remedy { note: Some(note), ..remedy(change, reaches) })
 }
@@ -144,7 +144,7 @@ pub(crate) fn config_line(
     let replaced = place.filter(|known| known.name == setting);
     let text = match place {
         Some(known) => {
-            let add = if replaced.is_some() { "" } else { "below it: " };
+            let add = if replaced.is_some() { "" } else { "below this line: " };
             format!("{}:{}  {add}{text_of_line}", line(&known.file), known.line)
         }
         None => format!("in the configuration of {application}: {text_of_line}"),
@@ -224,7 +224,7 @@ fn text_of(change: &RemedyChange) -> String {
             format!("set {name} to {value}{}", now(current.as_deref()))
         }
         RemedyChange::Route { destination, attribute, value, .. } => {
-            format!("give the route to {destination} the attribute {attribute} {value}")
+            format!("set {attribute} {value} on the route to {}", line(destination))
         }
         RemedyChange::Rlimit { process, pid, current, value, .. } => {
             let now = now(current.map(|current| current.to_string()).as_deref());
@@ -319,7 +319,7 @@ mod tests {
         let remedy = config_line("nginx", Some(&known), "listen", "80 backlog=1024").unwrap();
         assert_eq!(remedy.text, "/etc/nginx/nginx.conf:12  listen 80 backlog=1024;");
         let below = config_line("nginx", Some(&known), "fastcgi_keep_conn", "on").unwrap();
-        assert_eq!(below.text, "/etc/nginx/nginx.conf:12  below it: fastcgi_keep_conn on;");
+        assert_eq!(below.text, "/etc/nginx/nginx.conf:12  below this line: fastcgi_keep_conn on;");
         for hostile in ["80; evil on", "80\nevil", "80 #", "80 {", "$(x)", "'80", "80\\", ""] {
             assert_eq!(config_line("nginx", Some(&known), "listen", hostile), None, "{hostile:?}");
         }

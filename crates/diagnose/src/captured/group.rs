@@ -13,7 +13,7 @@ use super::checks::stream_checks;
 use super::direction::StreamDirection;
 use crate::cause::Verdict;
 use crate::proofs::{WithFigures as _, proof};
-use crate::remedies::advice;
+use crate::reach::{belongs_to_others, without_remedies_of};
 
 /// Findings of one cause from one capture; the services that lost most.
 const MAX_FINDINGS: usize = 5;
@@ -195,11 +195,10 @@ impl<'a> Group<'a> {
         remedies: Vec<Remedy>,
     ) -> Finding {
         let share = self.time_share();
-        let text = format!(
-            "{}: {harm},\n{} of the service's active time",
-            self.streams_text(),
-            percent(share)
-        );
+        let mut text = format!("{}: {harm}", self.streams_text());
+        if self.lost_us > 0 {
+            text.push_str(&format!(", {} of the service's active time", percent(share)));
+        }
         let severity = match share {
             share if share >= MIN_TIME_SHARE_CRITICAL => Severity::Critical,
             share if share >= MIN_TIME_SHARE_WARNING => Severity::Warning,
@@ -246,21 +245,22 @@ impl<'a> Group<'a> {
         format!("{} of {} from {from}", count(self.directions.len() as u64, "stream"), self.server)
     }
 
-    /// Leaves out what only somebody else can do: a capture in which one end has a private address
-    /// was made at that end, and the public address at the other is that of a host elsewhere.
+    /// Without what only the owners of the end can do that belongs to others.
     fn within_reach(&self, remedies: Vec<Remedy>) -> Vec<Remedy> {
-        let (client, server) = (self.worst.stream.client.ip(), self.server.ip());
-        let elsewhere = match (is_public(client), is_public(server)) {
-            (false, true) => server.to_string(),
-            (true, false) => client.to_string(),
-            _ => return remedies,
-        };
-        let there = |remedy: &Remedy| remedy.host.as_ref() == Some(&elsewhere);
-        let (left_out, mut kept): (Vec<_>, Vec<_>) = remedies.into_iter().partition(there);
-        if kept.is_empty() && !left_out.is_empty() {
-            kept.push(advice(format!("only whoever runs {elsewhere} can fix this")));
+        match self.host_of_others() {
+            Some(host) => without_remedies_of(host, remedies),
+            None => remedies,
         }
-        kept
+    }
+
+    /// The end that is likely to belong to somebody else.
+    pub(crate) fn host_of_others(&self) -> Option<IpAddr> {
+        let (server, client) = (self.server.ip(), self.worst.stream.client.ip());
+        let of_others = [(server, client), (client, server)];
+        of_others
+            .into_iter()
+            .find(|(host, own)| belongs_to_others(*host, *own))
+            .map(|(host, _)| host)
     }
 
     /// A proof from packets, with the time that was lost among its figures.
@@ -268,32 +268,6 @@ impl<'a> Group<'a> {
         proof(Source::Packets, label, text)
             .over_window(evidence, "streams", self.directions.len() as f64, "streams")
             .over_window(evidence, "time lost", self.lost_us as f64 / 1e3, "ms")
-    }
-}
-
-/// Whether an address can be reached from the whole Internet (the IANA special-purpose registries,
-/// as far as hosts have such addresses).
-fn is_public(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => {
-            let [first, second, ..] = v4.octets();
-            let shared = first == 100 && (64..128).contains(&second);
-            let benchmark = first == 198 && (18..20).contains(&second);
-            !(v4.is_private()
-                || v4.is_loopback()
-                || v4.is_link_local()
-                || v4.is_documentation()
-                || v4.is_multicast()
-                || first == 0
-                || first >= 240
-                || shared
-                || benchmark)
-        }
-        // Global unicast is 2000::/3; 2001:db8::/32 is for documentation.
-        IpAddr::V6(v6) => {
-            let [first, second, ..] = v6.segments();
-            (0x2000..0x4000).contains(&first) && (first, second) != (0x2001, 0x0db8)
-        }
     }
 }
 
@@ -325,7 +299,7 @@ mod tests {
 
     #[test]
     fn remedies_for_a_public_server_of_others_are_left_out() {
-        let remedies = |client: &str, server: &str| {
+        let fix = |client: &str, server: &str| {
             let mut evidence = healthy();
             add_stream(&mut evidence, client, server);
             let packets = evidence.packets.as_ref().unwrap();
@@ -334,11 +308,8 @@ mod tests {
             let all = vec![advice_about(&host, format!("run netwhy on {host}"))];
             groups[0].within_reach(all).remove(0).text
         };
-        assert_eq!(remedies("10.0.0.9:4000", "10.0.0.2:80"), "run netwhy on 10.0.0.2");
-        assert_eq!(remedies("11.0.0.9:4000", "11.0.0.2:80"), "run netwhy on 11.0.0.2");
+        assert_eq!(fix("10.0.0.9:4000", "10.0.0.2:80"), "run netwhy on 10.0.0.2");
         let of_others = "only whoever runs 11.0.0.2 can fix this";
-        assert_eq!(remedies("192.168.1.9:4000", "11.0.0.2:80"), of_others);
-        let of_others = remedies("[fd00::9]:4000", "[2600::2]:80");
-        assert_eq!(of_others, "only whoever runs 2600::2 can fix this");
+        assert_eq!(fix("192.168.1.9:4000", "11.0.0.2:80"), of_others);
     }
 }

@@ -177,7 +177,7 @@ fn finding(evidence: &Evidence, listener: &Listener, dropped: u64) -> Finding {
         severity,
         impact: Impact {
             text: format!(
-                "{} dropped ({}), {} accepted on this host:\nthe clients that are hit {fate}",
+                "{} dropped ({}), {} accepted on this host: the clients that are hit {fate}",
                 count(dropped, "handshake packet"),
                 percent(part),
                 count(accepted, "connection"),
@@ -275,14 +275,14 @@ fn why(evidence: &Evidence, listener: &Listener) -> Option<Proof> {
         format!("{owner} was runnable but not running {} of the time", percent(waited))
     } else if used + waited.unwrap_or(0.0) >= 1.0 - MIN_TIME_SHARE / 2.0 {
         format!(
-            "{owner} used {}, waited for a CPU {} of the time:\n\
+            "{owner} used {}, waited for a CPU {} of the time: \
              it cannot accept faster",
             cpu_text(used),
             percent(waited.unwrap_or(0.0))
         )
     } else {
         format!(
-            "{owner} used {}: bursts are longer than the queue, or it\n\
+            "{owner} used {}: bursts are longer than the queue, or it \
              waited for something other than a CPU",
             cpu_text(used)
         )

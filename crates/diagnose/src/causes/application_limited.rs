@@ -121,8 +121,8 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
         (_, None) => ("the sender".to_string(), "the receiver".to_string()),
     };
     let mut text = format!(
-        "{} of {} {sender} had more to send but nothing to\nwrite, with room in both windows \
-         and nothing unsent; {} of\n{} each",
+        "for {} of {}, {sender} had more to send but nothing to write, with room in both windows \
+         and nothing unsent; {} of {} each",
         micros(waited),
         micros(all),
         count(writes, "write"),
@@ -238,7 +238,7 @@ pub(super) mod tests {
         assert_eq!(finding.title, "The sender gets its data too slowly, 1,024 B at a time");
         assert_eq!(finding.severity, Severity::Critical);
         let text = &finding.evidence[0].text;
-        assert!(text.contains("4,000 writes of\n1,024 B each"), "{text}");
+        assert!(text.contains("4,000 writes of 1,024 B each"), "{text}");
         assert!(text.contains("took 1.7 s, in theory 433 ms"), "{text}");
         assert!(finding.subject.name.starts_with("198.18.0.2:7717 (sender) > this host"));
     }

@@ -133,7 +133,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let direction = group.worst();
     let trips = direction.sent().round_trip.unwrap_or_default();
     let mut text = format!(
-        "round trip {} with an empty queue, {} on average, up to {};\n\
+        "round trip {} with an empty queue, {} on average, up to {}; \
          about {} in the queue",
         micros(trips.min_us),
         micros(trips.mean_us),
@@ -145,7 +145,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     }
     if trips.losses > 0 {
         text.push_str(&format!(
-            ";\nthe queue was full {} of {} that losses began",
+            "; the queue was full {} of {} that losses began",
             number(trips.losses_after_long),
             count(trips.losses, "time"),
         ));
@@ -175,7 +175,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         vec![qdisc, advice_about(&host, pace)],
     );
     finding.impact.text = format!(
-        "{}: {} of the round trips from {sender} to\n{receiver} are at least twice the shortest",
+        "{}: {} of the round trips from {sender} to {receiver} are at least twice the shortest",
         group.streams_text(),
         percent(trips.inflated)
     );

@@ -87,7 +87,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let findings = leaking.map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || {
         let most = groups.iter().map(|group| group.count.max).max().unwrap_or(0);
-        format!("CLOSE_WAIT (up to {} of one process)", number(most))
+        match most {
+            0 => "CLOSE_WAIT (none)".to_string(),
+            _ => format!("CLOSE_WAIT (up to {} of one process)", number(most)),
+        }
     })
 }
 
@@ -145,14 +148,14 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
         let open = known.and_then(|p| p.open_files).map_or(group.count.last, |open| open.last);
         limit.saturating_sub(open) as f64 / rate
     });
-    let mut impact = format!("{} never closed", count(group.count.last, "socket"));
+    let mut impact = format!("{} leaked", count(group.count.last, "socket"));
     if increase > 0 {
-        impact.push_str(&format!(", {} more in the window", number(increase)));
+        impact.push_str(&format!(", {} of them in the window", number(increase)));
     }
     if let Some(seconds) = seconds_left {
         let seconds = seconds.round() as u64;
         let left = text::duration(std::time::Duration::from_secs(seconds));
-        impact.push_str(&format!(";\nat this rate its file descriptors are used up in {left}"));
+        impact.push_str(&format!("; at this rate its file descriptors are used up in {left}"));
     }
     let sockets = CommandLine::new("ss -Htnp state close-wait");
     let check = match group.pid {
@@ -230,7 +233,7 @@ pub(super) mod tests {
         assert_eq!(finding.subject.processes[0].name, "python3");
         assert_eq!(finding.impact.amount, 60.0);
         assert!(finding.impact.text.ends_with("used up in 3 min 15 s"), "{finding:?}");
-        assert!(finding.impact.text.contains("50 more in the window;\nat this rate its file"));
+        assert!(finding.impact.text.contains("50 of them in the window; at this rate its file"));
         assert_eq!(finding.remedies[0].reaches, Reach::Elsewhere);
     }
 

@@ -82,9 +82,10 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             format!("start what should listen on {server}, or allow it there"),
         )],
     );
-    finding
-        .checks
-        .extend(CommandLine::new("ss -ltnp").arg(format!("sport = :{}", server.port())).on(&host));
+    if group.host_of_others() != Some(server.ip()) {
+        let port = format!("sport = :{}", server.port());
+        finding.checks.extend(CommandLine::new("ss -ltnp").arg(port).on(&host));
+    }
     let share = text::share(refused as f64, group.streams_of_service() as f64);
     finding.impact.text = format!(
         "{} of {} refused",

@@ -75,7 +75,10 @@ const MAX_NEAR_US: u64 = 5_000;
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, hit, finding, |packets| {
         let late = packets.directions().map(|direction| direction.acknowledged_late).sum();
-        format!("Nagle with delayed ACKs ({} late ACKs, nothing held)", number(late))
+        match late {
+            0 => "Nagle with delayed ACKs (no late ACK)".to_string(),
+            _ => format!("Nagle with delayed ACKs ({})", count(late, "late ACK")),
+        }
     })
 }
 
@@ -102,7 +105,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let exchanges = group.exchanges();
     let sender = group.sender();
     let what = format!(
-        "{} of {} each ({} of {})",
+        "{} of {} on average ({} of {})",
         count(stalls, "stall"),
         micros(mean),
         percent(share(stalls.min(exchanges) as f64, exchanges as f64)),
@@ -112,7 +115,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "proof",
         format!(
-            "packet {} (stream {}): held for {} until a delayed\n\
+            "packet {} (stream {}): held for {} until a delayed \
              acknowledgement came; {} of {} late acknowledgements held a segment",
             number(longest.longest_ended_at),
             direction.stream.number,

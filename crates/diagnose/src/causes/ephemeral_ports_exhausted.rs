@@ -264,7 +264,7 @@ fn ports(evidence: &Evidence, use_: &PortUse) -> Proof {
         Source::Sockets,
         "ports",
         format!(
-            "up to {} of {} in use to {},\n{} of them in TIME_WAIT; \
+            "up to {} of {} in use to {}, {} of them in TIME_WAIT; \
              ip_local_port_range {}{less}",
             number(use_.in_use.max),
             number(u64::from(use_.available)),
@@ -286,7 +286,7 @@ fn reuse(evidence: &Evidence, use_: &PortUse) -> Proof {
         (Some(_), true) => "tcp_tw_reuse 2: on loopback, a port in TIME_WAIT is free after 1 s",
         (Some(0), _) => "tcp_tw_reuse 0: a port stays in use for 60 s after its connection ends",
         (Some(2), _) => {
-            "tcp_tw_reuse 2 (loopback only): a port stays in use for 60 s after\nits connection ends"
+            "tcp_tw_reuse 2 (loopback only): a port stays in use for 60 s after its connection ends"
         }
         (Some(_), _) => "tcp_tw_reuse 1 has no effect without tcp_timestamps",
         (None, _) => "tcp_tw_reuse is unknown",
@@ -366,7 +366,9 @@ pub(super) mod tests {
         assert!(finding.evidence[0].text.contains("50 of 50 in use"));
         assert!(finding.evidence[1].text.starts_with("tcp_tw_reuse 0: a port stays in use"));
         assert!(
-            finding.remedies[0].text.contains("nginx.conf:12  below it: fastcgi_keep_conn on;")
+            finding.remedies[0]
+                .text
+                .contains("nginx.conf:12  below this line: fastcgi_keep_conn on;")
         );
         let command = &finding.remedies[1].command.as_ref().unwrap().argv[0];
         assert_eq!(command, &["sysctl", "-w", "net.ipv4.ip_local_port_range=1024 65535"]);

@@ -120,7 +120,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         CAUSE.id,
         format!("The initial window is small: {}", count(starts.first_segments, "segment")),
-        &format!("{} more than with ten segments", group.lost_text()),
+        &format!("costs {} compared with ten segments", group.lost_text()),
         vec![proof],
         vec![route(
             &group.sending_host(),

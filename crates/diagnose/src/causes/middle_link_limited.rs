@@ -138,7 +138,7 @@ fn finding(
         ),
         impact: Impact {
             text: format!(
-                "a round trip from {} to {target} takes {} instead of {}\nwhile others download",
+                "a round trip from {} to {target} takes {} instead of {} while others download",
                 line(place),
                 micros(us(full)),
                 micros(us(idle)),

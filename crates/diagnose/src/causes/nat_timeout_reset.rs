@@ -168,11 +168,14 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
     let lost = one.lost.len() as u64;
     let range = match one.survived_us {
         0 => format!("up to {}", seconds(one.shortest_us)),
+        survived if seconds(survived) == seconds(one.shortest_us) => {
+            format!("about {}", seconds(survived))
+        }
         survived => format!("between {} and {}", seconds(survived), seconds(one.shortest_us)),
     };
     let likely = known(one).map_or_else(String::new, |seconds| format!("; likely {seconds} s"));
     let text = format!(
-        "{} lost after idle periods of {} to {};\n{} answered with a reset, {} not at all; the timeout is\n{range}{likely}",
+        "{} lost after idle periods of {} to {}; {} answered with a reset, {} not at all; the timeout is {range}{likely}",
         count(lost, "connection"),
         seconds(one.shortest_us),
         seconds(longest_us),

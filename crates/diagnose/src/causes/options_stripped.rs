@@ -124,7 +124,7 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
             _ => "with it".to_string(),
         };
         let text = format!(
-            "{} left the {from} {}, reached the\n{to} {}: {} (packet {} at the client, {} at \
+            "{} left the {from} {}, reached the {to} {}: {} (packet {} at the client, {} at \
              the server)",
             change.field.words(),
             value(change.before),

@@ -131,46 +131,54 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         (group.sum(|sent| sent.retransmissions_original_not_captured), "original not captured"),
         (group.sum(|sent| sent.retransmissions_kind_unknown), "kind unknown"),
     ];
-    let mut lines: Vec<String> = kinds
+    let by_kind: Vec<String> = kinds
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, words)| format!("{} {words}", number(*count)))
         .collect();
-    let spurious = group.sum(|sent| sent.spurious());
-    if spurious > 0 {
-        lines.push(format!("{} of them spurious (D-SACK)", number(spurious)));
-    }
-    let acknowledged = group.sum(|sent| sent.already_acknowledged);
-    if acknowledged > 0 {
-        lines.push(format!("{} of them acknowledged before", number(acknowledged)));
+    let mut text = format!("retransmitted: {}", by_kind.join(", "));
+    let unneeded = [
+        (group.sum(|sent| sent.spurious()), "spurious (D-SACK)"),
+        (group.sum(|sent| sent.already_acknowledged), "acknowledged before"),
+    ];
+    for (segments, words) in unneeded.into_iter().filter(|(segments, _)| *segments > 0) {
+        let all = number(group.sum(|sent| sent.retransmitted()));
+        text.push_str(&format!("; {} of all {all} {words}", number(segments)));
     }
     let retransmissions = group
-        .proof(evidence, "proof", format!("retransmitted: {}", lines.join(",\n")))
+        .proof(evidence, "proof", text)
         .over_window(evidence, "segments lost", lost as f64, "segments")
         .over_window(evidence, "segments with data", data as f64, "segments");
     let mut proofs = vec![retransmissions];
     if let (Some(trips), Some(queue)) = (direction.sent().round_trip, queue_was_full(direction)) {
         let text = format!(
-            "round trips of stream {}: shortest {}, {} on average:\n{}",
+            "round trips of stream {}: shortest {}, {} on average{}",
             direction.stream.number,
             micros(trips.min_us),
             micros(trips.mean_us),
             if queue {
-                "the losses come from a full queue"
+                ": the losses come from a full queue"
             } else {
-                "no sign of a full queue: a link on the path may lose them"
+                ", no sign of a full queue: a link on the path may lose them"
             },
         );
         proofs.push(group.proof(evidence, "why", text));
     }
-    let (sender, receiver) = (group.sender(), group.receiver());
-    let text =
-        format!("find where it drops on the path from {sender} to {receiver}: run netwhy there");
+    let sender = group.sender();
+    let text = format!(
+        "find out where packets are dropped: run netwhy on {} and {}, and capture at both",
+        group.sending_host(),
+        group.receiving_host()
+    );
     let mut remedies = vec![advice(text)];
     if !direction.is_within_one_host() {
         let name = "net.ipv4.tcp_congestion_control";
         let bbr = sysctl_on(&group.sending_host(), name, "bbr", Reach::NewConnections);
         remedies.push(bbr.noted("over a long path with loss: bbr keeps its rate"));
+    }
+    let mut harm = format!("{} of {} from {sender} lost", number(lost), count(data, "segment"));
+    if group.lost_us > 0 {
+        harm.push_str(&format!(", loss recovery took {}", group.lost_text()));
     }
     group.finding(
         evidence,
@@ -179,12 +187,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             "{} of the segments are lost and retransmitted",
             percent(share(lost as f64, data as f64))
         ),
-        &format!(
-            "{} of {} from {sender} lost, loss recovery took {}",
-            number(lost),
-            count(data, "segment"),
-            group.lost_text()
-        ),
+        &harm,
         proofs,
         remedies,
     )

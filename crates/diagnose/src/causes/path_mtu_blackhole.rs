@@ -116,14 +116,14 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let size = sent.max_timeouts_segment_bytes;
     let cut = group.sum(|sent| sent.resegmented);
     let mut text = format!(
-        "stream {}: a segment of {} was retransmitted {} after a\ntimeout; none of that size was \
+        "stream {}: a segment of {} was retransmitted {} after a timeout; none of that size was \
          acknowledged, smaller ones were",
         direction.stream.number,
         count(size.into(), "byte"),
         count(sent.max_timeouts_of_segment.into(), "time"),
     );
     if cut > 0 {
-        text.push_str(";\nin smaller segments, it arrived");
+        text.push_str("; in smaller segments, it arrived");
     }
     let proof = group
         .proof(evidence, "proof", text)
@@ -146,8 +146,10 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             sysctl_on(&host, "net.ipv4.tcp_mtu_probing", 1, Reach::NewConnections),
         ],
     );
-    let receiver = direction.receiver().ip();
-    finding.checks.extend(CommandLine::new("tracepath").arg(receiver).on(&host));
+    if group.host_of_others() != Some(direction.sender().ip()) {
+        let receiver = direction.receiver().ip();
+        finding.checks.extend(CommandLine::new("tracepath").arg(receiver).on(&host));
+    }
     finding
 }
 

@@ -80,7 +80,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let shaped = direction.sent().shaped.unwrap_or_default();
     let (before, after) = (bit_rate(shaped.before_bps as f64), bit_rate(shaped.rate_bps as f64));
     let text = format!(
-        "stream {}: {before} for {} and {}, then an even {after};\nits round trip steps from {} to \
+        "stream {}: {before} for {} and {}, then an even {after}; its round trip steps from {} to \
          {}",
         direction.stream.number,
         micros(shaped.after_us),

@@ -82,7 +82,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         window_limited_us(direction)
             .filter(|_| !is_unscaled(direction) && !is_exception(packets, direction))
     };
-    let why_ruled_out = |_: &Packets| "full receive windows (none that limits)".to_string();
+    let why_ruled_out = |_: &Packets| "full receive windows (none)".to_string();
     verdict_from_packets(evidence, limited, finding, why_ruled_out)
 }
 
@@ -111,7 +111,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let window = u64::from(direction.reverse().max_window);
     let trip = direction.stream.round_trip_us().unwrap_or(0);
     let mut text = format!(
-        "stream {}: the window was full {} of the sending time;\nits largest size is {}",
+        "stream {}: the window was full {} of the sending time; its largest size is {}",
         direction.stream.number,
         percent(window_full_share(direction)),
         bytes(window)
@@ -123,7 +123,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     }
     let proof = group.proof(evidence, "proof", text);
     let (receiver, host) = (group.receiver(), group.receiving_host());
-    let text = format!("on {host}: raise the third number of net.ipv4.tcp_rmem, set no SO_RCVBUF");
+    let text = format!("on {host}: raise the third number of net.ipv4.tcp_rmem; set no SO_RCVBUF");
     let mut finding = group.finding(
         evidence,
         CAUSE.id,

@@ -72,6 +72,7 @@ use crate::cause::{Cause, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::connections::{by_process, canonical, common_end, owner};
 use crate::proofs::{WithFigures as _, proof};
+use crate::reach::{belongs_to_others, without_remedies_of};
 use crate::remedies::{advice, advice_about};
 use crate::words::{line, process_name, subject, title};
 
@@ -180,7 +181,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Option<
         None => "closed".to_string(),
     };
     let text = format!(
-        "{} -> {}: {} unread, window {window},\nin {}; last data {} ago",
+        "{} -> {}: {} unread, window {window}, in {}; last data {} ago",
         example.remote,
         example.local,
         text::bytes(u64::from(example.receive_queue_bytes)),
@@ -258,11 +259,11 @@ fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Option<Finding> {
     let process = process_name(&owners).unwrap_or_else(|| "a process".to_string());
     let unsent: u64 = group.iter().map(|s| u64::from(s.send_queue_bytes)).sum();
     let remote = common_end(group, |s| s.remote);
-    let host = example.remote.ip().to_string();
+    let host = example.remote.ip().to_canonical().to_string();
     let reader = remote.map_or_else(|| host.clone(), |r| r.to_string());
     let probes = example.tcp.as_deref().and_then(|tcp| tcp.probes).unwrap_or(example.timer.tries);
     let text = format!(
-        "{} -> {}: {} waiting, the peer's window is closed\n\
+        "{} -> {}: {} waiting, the peer's window is closed \
          in {}; {} without an answer, nothing acknowledged",
         example.local,
         example.remote,
@@ -270,6 +271,10 @@ fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Option<Finding> {
         samples_text(example),
         count(u64::from(probes), "probe"),
     );
+    let fix = vec![advice_about(
+        &host,
+        format!("the process at {reader} must read: run netwhy on {host}"),
+    )];
     Some(Finding {
         cause: CAUSE.id.to_string(),
         title: title(
@@ -298,10 +303,11 @@ fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Option<Finding> {
         checks: commands([CommandLine::new("ss -tnomp")
             .arg(format!("dport = :{}", example.remote.port()))
             .in_netns(evidence)]),
-        remedies: vec![advice_about(
-            &host,
-            format!("the process at {reader} must read: run netwhy on {host}"),
-        )],
+        remedies: if belongs_to_others(example.remote.ip(), example.local.ip()) {
+            without_remedies_of(example.remote.ip(), fix)
+        } else {
+            fix
+        },
         also_causes: Vec::new(),
     })
 }

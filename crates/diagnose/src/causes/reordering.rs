@@ -74,7 +74,10 @@ const MIN_SPURIOUS_SHARE: f64 = 0.001;
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, hit, finding, |packets| {
         let late = packets.directions().map(|direction| direction.reordered).sum();
-        format!("reordering ({} late)", count(late, "segment"))
+        match late {
+            0 => "reordering (none)".to_string(),
+            _ => format!("reordering ({} late)", count(late, "segment")),
+        }
     })
 }
 
@@ -104,11 +107,11 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let data = group.sum(|sent| sent.data_segments);
     let spurious = group.sum(|sent| sent.spurious() + sent.late_originals);
     let text = format!(
-        "{} of {} were late ({}), {} retransmitted\nalthough they had arrived",
+        "{} of {} were late ({}), {}",
         number(late),
         count(data, "segment"),
         percent(share(late as f64, data as f64)),
-        number(spurious)
+        count(spurious, "spurious retransmission")
     );
     let proof = group
         .proof(evidence, "proof", text)

@@ -96,7 +96,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         .collect();
     Verdict::from_findings(findings, || {
         let most = all.iter().filter_map(times).map(|(busy, waited)| share(waited, busy));
-        format!("send buffers (full up to {} of the time)", percent(most.fold(0.0, f64::max)))
+        match most.fold(0.0, f64::max) {
+            0.0 => "send buffers (never full)".to_string(),
+            most => format!("send buffers (full up to {} of the time)", percent(most)),
+        }
     })
 }
 
@@ -135,18 +138,18 @@ fn finding(evidence: &Evidence, group: &[&Socket]) -> Option<Finding> {
     let (busy, waited) = times(worst).unwrap_or_default();
     let trip = worst.tcp.as_deref().and_then(|tcp| tcp.rtt_us).unwrap_or(0);
     let mut text = format!(
-        "{} -> {}: the buffer was full {} of the\ntime, the kernel could have sent more",
+        "{} -> {}: the buffer was full {} of the time, the kernel could have sent more",
         canonical(worst.local),
         canonical(worst.remote),
         percent(share(waited, busy)),
     );
     let (full, samples) = samples(worst);
     if full > 0 {
-        text.push_str(&format!("\n(full in {full} of {})", count(u64::from(samples), "sample")));
+        text.push_str(&format!(" (full in {full} of {})", count(u64::from(samples), "sample")));
     }
     if let Some(throughput) = throughput(worst) {
         text.push_str(&format!(
-            ";\n{} over a round trip of {}",
+            "; {} over a round trip of {}",
             bit_rate(throughput * 8.0),
             micros(trip.into())
         ));

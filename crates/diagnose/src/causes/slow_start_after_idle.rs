@@ -128,7 +128,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         group.directions.iter().map(|direction| direction.sent().slow_starts.restarts).sum();
     let each = group.lost_us / restarts.max(1);
     let text = format!(
-        "packet {} (stream {}): after {} idle it sent {} in the\nfirst round trip of {}, \
+        "packet {} (stream {}): after {} idle it sent {} in the first round trip of {}, \
          where it had sent {} before; then it grew again",
         number(starts.worst_at),
         direction.stream.number,
@@ -197,7 +197,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
     let peer = transfer.address.map(|at| at.to_string()).unwrap_or_default();
     let sender = if up { "this host".to_string() } else { peer.clone() };
     let text = format!(
-        "transfer {}: after {} idle, {sender} began with\n{} of {} segments, over a round trip of {}",
+        "transfer {}: after {} idle, {sender} began with {} of {} segments, over a round trip of {}",
         number(u64::from(worst.number) + 1),
         micros(worst.idle_us.unwrap_or(0)),
         number(after.into()),

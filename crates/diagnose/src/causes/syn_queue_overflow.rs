@@ -168,9 +168,9 @@ fn finding(
         let own = u64::from(listener.limit);
         let (limit, limit_is) = match limit_without_cookies(evidence) {
             Some(limit) if limit < own => {
-                (limit, "3/4 of\nnet.ipv4.tcp_max_syn_backlog, since net.ipv4.tcp_syncookies is 0")
+                (limit, "3/4 of net.ipv4.tcp_max_syn_backlog, since net.ipv4.tcp_syncookies is 0")
             }
-            _ => (own, "the smaller of the backlog\ngiven to listen() and net.core.somaxconn"),
+            _ => (own, "the smaller of the backlog given to listen() and net.core.somaxconn"),
         };
         let text = format!(
             "up to {} half open, limit {}: {limit_is}",
@@ -189,7 +189,7 @@ fn finding(
         "why",
         if maybe_flood {
             format!(
-                "{} opened: most SYNs come from clients that never finish\n\
+                "{} opened: most SYNs come from clients that never finish \
                  their handshake. It may be a flood from forged addresses",
                 count(opened, "connection")
             )
@@ -213,7 +213,7 @@ fn finding(
         Source::Counters,
         "proof",
         format!(
-            "TcpExtTCPReqQFullDrop +{}, TCPReqQFullDoCookies +{},\n\
+            "TcpExtTCPReqQFullDrop +{}, TCPReqQFullDoCookies +{}, \
              SyncookiesSent +{}, SyncookiesRecv +{}",
             number(dropped),
             number(evidence.increase("TcpExtTCPReqQFullDoCookies").unwrap_or(0)),

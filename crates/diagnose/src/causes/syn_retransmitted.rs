@@ -70,6 +70,7 @@ use self::thresholds::{MIN_RETRANSMITTING, MIN_SHARE};
 use crate::cause::{Cause, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
+use crate::reach::peer_belongs_to_others;
 use crate::remedies::{advice, advice_about};
 use crate::words::{process_name, processes, subject, title};
 
@@ -141,11 +142,11 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
     let silent = syn.completed == 0 && syn.established == 0;
     let why = if silent {
         format!(
-            "{remote} does not answer: it is gone, filtered on the path,\nor its listener is full"
+            "{remote} does not answer: it is gone, filtered on the path, or its listener is full"
         )
     } else {
         format!(
-            "some to {remote} open ({} established): packets are lost on\n\
+            "some to {remote} open ({} established): packets are lost on \
              the path, or its listener is full at times",
             number(syn.established)
         )
@@ -154,7 +155,7 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
         Source::Sockets,
         "proof",
         format!(
-            "{} of {} in SYN_SENT retransmitted their SYN, up to {};\n\
+            "{} of {} in SYN_SENT retransmitted their SYN, up to {}; \
              TcpExtTCPSynRetrans +{}",
             number(syn.retrying),
             count(syn.seen.max(syn.retrying), "connection"),
@@ -177,7 +178,7 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
     let patience = Remedy {
         reaches: Reach::NewConnections,
         ..advice(format!(
-            "until then, a connect timeout of {process} below {} s, and another peer",
+            "until then, give {process} a connect timeout below {} s, or another peer",
             seconds.max(1)
         ))
     };
@@ -211,10 +212,14 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
             CommandLine::new("ss -tnop state syn-sent dst").arg(remote).in_netns(evidence),
             CommandLine::new("nstat -az TcpExtTCPSynRetrans").in_netns(evidence),
         ]),
-        remedies: vec![
-            advice_about(&host, format!("run netwhy on {host}: is its listener full?")),
-            patience,
-        ],
+        remedies: if peer_belongs_to_others(evidence, remote.ip()) {
+            vec![patience]
+        } else {
+            vec![
+                advice_about(&host, format!("run netwhy on {host}: is its listener full?")),
+                patience,
+            ]
+        },
         also_causes: Vec::new(),
     }
 }

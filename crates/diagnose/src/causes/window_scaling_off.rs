@@ -66,7 +66,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let limited = |direction: StreamDirection<'_>| {
         window_limited_us(direction).filter(|_| is_unscaled(direction))
     };
-    let why_ruled_out = |_: &Packets| "windows without scaling (none that limits)".to_string();
+    let why_ruled_out = |_: &Packets| "windows without scaling (none full)".to_string();
     verdict_from_packets(evidence, limited, finding, why_ruled_out)
 }
 
@@ -80,9 +80,9 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     // A server whose client does not offer the option does not offer it either.
     let host = without.first().cloned().unwrap_or_default();
     let mut text = format!(
-        "stream {}: the SYN of {} has no window scale; the window\nof {} was full for {}",
+        "stream {}: no window scale in the SYN of {}; the window of {} was full for {}",
         direction.stream.number,
-        without.join(" and that of "),
+        without.join(" and in that of "),
         bytes(window),
         group.lost_text(),
     );

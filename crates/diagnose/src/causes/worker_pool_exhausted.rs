@@ -316,7 +316,7 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
             Source::Processes,
             "why",
             format!(
-                "the workers compute, or wait for a CPU, {} of their time:\n{so}",
+                "the workers compute, or wait for a CPU, {} of their time: {so}",
                 percent(cpu_share.min(1.0))
             ),
         )
@@ -411,7 +411,7 @@ fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
     proofs.extend(responses.as_ref().map(|responses| responses.proof(evidence)));
     let mut impact = impact(responses.as_ref(), None);
     if impact.amount == 0.0 {
-        impact.text = format!("logged {}", count(complaint.count, "time"));
+        impact.text = format!("reported in its log {}", count(complaint.count, "time"));
         impact.amount = complaint.count as f64;
     }
     let failing =

@@ -27,7 +27,7 @@ fn checksums_proof(evidence: &Evidence, group: &Group<'_>, label: &str) -> Proof
     let damaged = group.sum(|sent| sent.bad_checksums);
     let checked = group.sum(|sent| sent.checksums_verified);
     let text = format!(
-        "{} to {}: {} of {} have wrong checksums;\n{} retransmitted",
+        "{} to {}: {} of {} have wrong checksums; {} retransmitted",
         group.sender(),
         group.receiver(),
         number(damaged),

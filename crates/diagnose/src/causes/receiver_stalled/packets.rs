@@ -62,7 +62,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "proof",
         format!(
-            "stream {}: window closed {}, for up to {} ({ended});\n\
+            "stream {}: window closed {}, for up to {} ({ended}); \
              {} of it; largest window {}",
             direction.stream.number,
             count(closed.count, "time"),
@@ -75,7 +75,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "receiver-stalled",
         title(format!("{receiver} stops reading"), "The reader stops reading"),
-        &format!("the window was closed {}, {}", count(times, "time"), group.lost_text()),
+        &format!("the window was closed {}, for {}", count(times, "time"), group.lost_text()),
         vec![proof],
         vec![
             advice_about(

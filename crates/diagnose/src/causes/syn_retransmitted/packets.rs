@@ -60,11 +60,11 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         "streams",
     );
     let why = if silent {
-        "no answer at all: the server is gone, filtered on the path, or its\nlistener is full"
+        "no answer at all: the server is gone, filtered on the path, or its listener is full"
     } else if answers > syns {
-        "the server answers, but its SYN-ACKs or the last ACK are lost,\nor its accept queue is full"
+        "the server answers, but its SYN-ACKs or the last ACK are lost, or its accept queue is full"
     } else {
-        "some SYNs are answered: others are lost on the path, or the listener\nis full at times"
+        "some SYNs are answered: others are lost on the path, or the listener is full at times"
     };
     let why = group.proof(evidence, "why", why.to_string());
     let title = if silent {
@@ -77,7 +77,10 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "syn-retransmitted",
         title,
-        &format!("waited {} for an answer", group.lost_text()),
+        &match group.lost_us {
+            0 => "waited for an answer".to_string(),
+            _ => format!("waited for an answer for {}", group.lost_text()),
+        },
         vec![proof, why],
         vec![
             advice_about(&host, format!("run netwhy on {host}: is its listener full?")),

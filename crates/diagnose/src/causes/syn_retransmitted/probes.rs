@@ -56,11 +56,10 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
     let mean = Duration::from_micros(one.waited_us / retransmitting.max(1));
     let why = if silent {
         format!(
-            "{server} does not answer: it is gone, filtered on the path,\nor its listener is full"
+            "{server} does not answer: it is gone, filtered on the path, or its listener is full"
         )
     } else {
-        "most open at once: SYNs are lost on the path, or its listener is full\nat times"
-            .to_string()
+        "most open at once: SYNs are lost on the path, or its listener is full at times".to_string()
     };
     let times: Vec<String> = one
         .opened
@@ -73,7 +72,7 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
         Source::Probes,
         "proof",
         format!(
-            "opened: {}; given up: {}; not open at the end: {}\n\
+            "opened: {}; given up: {}; not open at the end: {} \
              (tcpi_total_retrans of each that took 0.5 s or more)",
             if times.is_empty() { "none".to_string() } else { times.join(", ") },
             number(one.given_up),
@@ -111,7 +110,7 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
         ),
         impact: Impact {
             text: format!(
-                "{} of {} to {server} waited {:.1} s on average,\n\
+                "{} of {} to {server} waited {:.1} s on average, \
                  {} of the time of this load",
                 number(retransmitting),
                 count(one.attempted.max(retransmitting), "connection"),
