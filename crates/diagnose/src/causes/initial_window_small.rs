@@ -15,8 +15,9 @@
 //!
 //! ## Threshold
 //!
-//! Fewer than nine segments, at least one round trip lost, 1 % of the active time,
-//! and several connections of the service, or one that lost two round trips.
+//! Fewer than nine segments, at least one round trip lost, 1 % of the active time
+//! (all but idle periods), and several connections of the service, or one that lost
+//! two round trips.
 //!
 //! ## Looks like it, but is not
 //!

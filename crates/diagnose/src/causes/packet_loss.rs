@@ -20,10 +20,11 @@
 //!
 //! ## Threshold
 //!
-//! Two losses, or one that cost a timeout; 1 % of the active time, or one segment
-//! in a thousand or more. But not when round trips show that a queue was full, or
-//! when losses began at most twice in a transfer: this is how TCP finds the rate of
-//! a link, and what it costs in time says whether it hurts.
+//! Two losses, or one that cost a timeout; 1 % of the active time (all but idle
+//! periods), or one segment in a thousand or more. But not when round trips show
+//! that a queue was full, or when losses began at most twice in a transfer: this is
+//! how TCP finds the rate of a link, and what it costs in time says whether it
+//! hurts.
 //!
 //! ## Looks like it, but is not
 //!

@@ -19,7 +19,8 @@
 //! Eight round trips or more since the window last grew by a quarter, a twentieth
 //! of the time in which that end sent, and more bytes than four windows of the
 //! largest size: windows that grow (Linux tunes them) are in the way for a few
-//! round trips only. Its share of the active time says how bad it is.
+//! round trips only. Its share of the active time (all but idle periods) says how
+//! bad it is.
 //!
 //! ## Looks like it, but is not
 //!

@@ -27,10 +27,10 @@
 //! own, such as a player, pauses for a second or two and nobody waits. A reader
 //! that is merely slower than its sender opens the window again and again: bytes
 //! move. In packets: a millisecond and a round trip, if the sender had to probe or
-//! it was 5 % of the active time; otherwise 200 ms: a reader on a busy CPU is late
-//! now and then. Its share of the active time says how bad it is. The kernel
-//! advertises no window below 1/16 of the buffer (`__tcp_select_window`), so the
-//! buffer counts as full from there.
+//! it was 5 % of the active time (all but idle periods); otherwise 200 ms: a reader
+//! on a busy CPU is late now and then. Its share of the active time says how bad it
+//! is. The kernel advertises no window below 1/16 of the buffer
+//! (`__tcp_select_window`), so the buffer counts as full from there.
 //!
 //! ## Looks like it, but is not
 //!
@@ -42,7 +42,7 @@
 //! ## Check by hand
 //!
 //! ```sh
-//! # Recv-Q does not change at the reader, Send-Q at the sender: timer:(persist,
+//! # unchanged: Recv-Q at the reader, Send-Q at the sender (timer:(persist,...))
 //! ss -tnomp
 //! ```
 //!

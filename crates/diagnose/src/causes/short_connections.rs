@@ -15,7 +15,7 @@
 //! ## Threshold
 //!
 //! Three connections of one client with one request each, one after another, 2 ms
-//! or more each, and a quarter of the active time.
+//! or more each, and a quarter of the active time (all but idle periods).
 //!
 //! ## Looks like it, but is not
 //!

@@ -23,9 +23,10 @@
 //! The idle period is longer than the timeout; the first round trip has less than
 //! half of the most before, and at most twelve segments (or that most, halved for
 //! each timeout that passed); it grows at least twice. Two such transfers, or one
-//! that cost three round trips; 2 % of the active time. Of netwhy's own transfers:
-//! two that began with less than half after 200 ms or more, and waited for at least
-//! 1 ms each and 2 % of their time for the window to grow again.
+//! that cost three round trips; 2 % of the active time (all but idle periods). Of
+//! netwhy's own transfers: two that began with less than half after 200 ms or more,
+//! and waited for at least 1 ms each and 2 % of their time for the window to grow
+//! again.
 //!
 //! ## Looks like it, but is not
 //!

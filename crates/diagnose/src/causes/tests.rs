@@ -1,5 +1,5 @@
-//! The table of causes tests itself: names, pages, needs, scenarios; and that nothing in an evidence
-//! can turn a finding against who reads it.
+//! The table of causes tests itself: names, pages, needs, scenarios; and that no string of an evidence
+//! makes a finding harmful to its reader.
 
 mod examples;
 mod hostile;
