@@ -1,7 +1,7 @@
 //! What a healthy host did: a few lines for the headline.
 
 use model::{Evidence, Listener, TcpState};
-use text::{count, number, percent, share};
+use text::{count, micros, number, percent, share};
 
 use crate::words::{process_name, processes};
 
@@ -43,16 +43,16 @@ fn round_trips(evidence: &Evidence) -> Option<String> {
         return None;
     }
     round_trips.sort_unstable();
-    let quantile_ms = |share: f64| {
+    let quantile = |share: f64| {
         let index = round_trips.len().saturating_sub(1) as f64 * share;
-        round_trips.get(index as usize).map(|us| f64::from(*us) / 1e3)
+        round_trips.get(index as usize).map(|us| micros(u64::from(*us)))
     };
     let retransmitted =
         share(evidence.increase("TcpRetransSegs")? as f64, evidence.increase("TcpOutSegs")? as f64);
     Some(format!(
-        "round trip p50 {:.1} ms, p99 {:.1} ms over {}; {} of segments retransmitted",
-        quantile_ms(0.5)?,
-        quantile_ms(0.99)?,
+        "round trip p50 {}, p99 {} over {}; {} of segments retransmitted",
+        quantile(0.5)?,
+        quantile(0.99)?,
         count(round_trips.len() as u64, "connection"),
         percent(retransmitted),
     ))

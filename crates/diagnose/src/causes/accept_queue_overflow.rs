@@ -73,6 +73,7 @@ use model::{
     Evidence, Finding, Impact, ImpactUnit, Listener, Process, Proof, Reach, Remedy, Setting,
     Severity, Source, SubjectKind,
 };
+use text::figures::significant;
 use text::{count, number, percent, share};
 
 use crate::applications;
@@ -297,7 +298,11 @@ fn why(evidence: &Evidence, listener: &Listener) -> Option<Proof> {
 
 /// CPU time as a share of the time, where several threads may use several CPUs.
 fn cpu_text(used: f64) -> String {
-    if used > 1.0 { format!("{used:.1} CPUs") } else { format!("{} of a CPU", percent(used)) }
+    if used > 1.0 {
+        format!("{} CPUs", significant(used))
+    } else {
+        format!("{} of a CPU", percent(used))
+    }
 }
 
 fn counted(evidence: &Evidence, listener: &Listener, dropped: u64) -> Proof {

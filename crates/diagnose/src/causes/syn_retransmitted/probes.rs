@@ -1,13 +1,12 @@
 //! SYNs that are not answered, as a load of `netwhy http` measured them.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use model::{
     Evidence, Finding, HttpLoad, Impact, ImpactUnit, Severity, Source, SubjectKind,
     SynRetransmissions,
 };
-use text::{count, number, percent, share};
+use text::{count, micros, number, percent, share};
 
 use super::thresholds::{MIN_RETRANSMITTING, MIN_SHARE};
 use crate::commands::{CommandLine, commands};
@@ -53,7 +52,7 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
     let (server, retransmitting) = (one.server, retransmitting(one));
     let silent = load.opened == 0;
     let host = server.ip().to_canonical().to_string();
-    let mean = Duration::from_micros(one.waited_us / retransmitting.max(1));
+    let mean_us = one.waited_us / retransmitting.max(1);
     let why = if silent {
         format!(
             "{server} does not answer: it is gone, filtered on the path, or its listener is full"
@@ -110,11 +109,11 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
         ),
         impact: Impact {
             text: format!(
-                "{} of {} to {server} waited {:.1} s on average, \
+                "{} of {} to {server} waited {} on average, \
                  {} of the time of this load",
                 number(retransmitting),
                 count(one.attempted.max(retransmitting), "connection"),
-                mean.as_secs_f64(),
+                micros(mean_us),
                 percent(of_time),
             ),
             unit: ImpactUnit::ConnectionsDelayed,
