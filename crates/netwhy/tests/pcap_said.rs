@@ -149,7 +149,7 @@ fn requests_and_statuses_are_those_of_tshark() {
     let told = report(&output(netwhy().args(["pcap", "--json"]).arg(&path)));
     let finding = told.only("server-think-time");
     assert_eq!(finding.local(), "127.0.0.1:9000");
-    finding.says("\nGET /all: 4 turns, 3");
+    finding.says("\nGET /all: 4 exchanges, 3");
     finding.says("\nGET /report/");
     let service = |port: u16| {
         let all = told.0["packets"]["services"].as_array().expect("services");
@@ -221,7 +221,7 @@ fn names_that_nobody_answers_are_those_of_tshark() {
     let told = report(&output(netwhy().args(["pcap", "--json"]).arg(&path)));
     let finding = told.only("dns-slow");
     assert_eq!(finding.remote(), "127.0.0.54:53");
-    finding.says("4 of 4 not answered");
+    finding.says("4 of 4 queries not answered");
     finding.says(".example");
     let all = told.0["packets"]["resolvers"].as_array().expect("name servers");
     let sum = |name: &str| all.iter().map(|one| one[name].as_u64().expect("a number")).sum::<u64>();
