@@ -75,23 +75,32 @@ pub(crate) fn open_files_limit(
     Remedy { command, undo, ..remedy(change, Reach::Everything) }
 }
 
-/// A setting of a network card of the host that was watched.
+/// A setting of a network card of the host that was watched, of that with the errors where its name
+/// is not known.
 pub(crate) fn ethtool(
     evidence: &Evidence,
-    interface: &str,
+    interface: Option<&str>,
     setting: &'static str,
     value: &'static str,
-    text: String,
 ) -> Remedy {
-    let change = RemedyChange::Ethtool {
-        interface: interface.to_string(),
+    let change = ethtool_change(interface, setting, value);
+    let command = command_line(&change).and_then(|command| command.in_netns(evidence));
+    let netns = evidence.host.netns.clone();
+    Remedy { netns, command, ..remedy(change, Reach::Everything) }
+}
+
+/// The same on another host, whose interfaces are not known.
+pub(crate) fn ethtool_on(host: &str, setting: &'static str, value: &'static str) -> Remedy {
+    on_host(host, remedy(ethtool_change(None, setting, value), Reach::Everything))
+}
+
+fn ethtool_change(interface: Option<&str>, setting: &str, value: &str) -> RemedyChange {
+    RemedyChange::Ethtool {
+        interface: interface.map(str::to_string),
         setting: setting.to_string(),
         current: None,
         value: value.to_string(),
-    };
-    let command = command_line(&change).and_then(|command| command.in_netns(evidence));
-    let netns = evidence.host.netns.clone();
-    Remedy { text, netns, command, ..remedy(change, Reach::Everything) }
+    }
 }
 
 /// An attribute of the route of a host to its peers. The rest of the route is not known here, so
@@ -230,10 +239,13 @@ fn text_of(change: &RemedyChange) -> String {
             let now = now(current.map(|current| current.to_string()).as_deref());
             format!("raise the limit of {} (pid {pid}) to {value} open files{now}", line(process))
         }
-        RemedyChange::Qdisc { .. }
-        | RemedyChange::Ethtool { .. }
-        | RemedyChange::ConfigLine { .. }
-        | RemedyChange::Advice => String::new(),
+        RemedyChange::Ethtool { interface, setting, value, .. } => {
+            let interface = interface.as_deref().map_or("the card with the errors".into(), line);
+            format!("set {setting} {value} on {interface} (ethtool -K)")
+        }
+        RemedyChange::Qdisc { .. } | RemedyChange::ConfigLine { .. } | RemedyChange::Advice => {
+            String::new()
+        }
     }
 }
 
@@ -244,7 +256,8 @@ fn command_line(change: &RemedyChange) -> Option<CommandLine> {
             Some(CommandLine::new("sysctl -w").arg(format!("{name}={value}")))
         }
         RemedyChange::Ethtool { interface, setting, value, .. } => {
-            Some(CommandLine::new("ethtool -K").name(interface).arg(setting).arg(value))
+            let command = CommandLine::new("ethtool -K").name(interface.as_deref()?);
+            Some(command.arg(setting).arg(value))
         }
         RemedyChange::Rlimit { pid, value, .. } => Some(
             CommandLine::new("prlimit --pid").arg(pid).arg(format!("--nofile={value}:{value}")),

@@ -79,8 +79,8 @@ pub enum RemedyChange {
     },
     /// A setting of a network card, see ethtool(8).
     Ethtool {
-        /// The interface.
-        interface: String,
+        /// The interface; `None`: the one with the errors, which is not known.
+        interface: Option<String>,
         /// Name: `rx`.
         setting: String,
         /// Value before.

@@ -52,13 +52,13 @@
 //! - Gettys, Nichols: Bufferbloat: dark buffers in the Internet (CACM 2012)
 //! - RFC 7567 (queue management), RFC 8289 (CoDel)
 
-use model::{Evidence, Finding, RoundTrips, Source};
+use model::{Evidence, Finding, Reach, RoundTrips, Source};
 use text::{bit_rate, bytes, count, micros, number, percent};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
 use crate::cause::{Cause, Verdict};
 use crate::proofs::WithFigures as _;
-use crate::remedies::{advice_about, qdisc};
+use crate::remedies::{Noted as _, qdisc, sysctl_on};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "bufferbloat",
@@ -161,7 +161,9 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         format!("cake bandwidth {:.0}kbit", rate * SHAPED_SHARE / 1e3),
         "at the bottleneck: queue management (cake, fq_codel) or a shorter queue".to_string(),
     );
-    let pace = format!("on {host}: bbr, or pacing below {} (SO_MAX_PACING_RATE)", bit_rate(rate));
+    let name = "net.ipv4.tcp_congestion_control";
+    let bbr = sysctl_on(&host, name, "bbr", Reach::NewConnections)
+        .noted(format!("or pace below {} (SO_MAX_PACING_RATE)", bit_rate(rate)));
     let mut finding = group.finding(
         evidence,
         CAUSE.id,
@@ -172,7 +174,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         ),
         "",
         vec![proof],
-        vec![qdisc, advice_about(&host, pace)],
+        vec![qdisc, bbr],
     );
     finding.impact.text = format!(
         "{}: {} of the round trips from {sender} to {receiver} are at least twice the shortest",

@@ -63,7 +63,7 @@ use crate::cause::{Cause, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, ethtool};
-use crate::words::{line, subject};
+use crate::words::subject;
 
 mod packets;
 
@@ -171,17 +171,14 @@ fn finding(evidence: &Evidence, damaged: u64, part: f64) -> Finding {
 fn remedies(evidence: &Evidence) -> Vec<Remedy> {
     let replace = "replace the cable, transceiver, port or card of the interface whose errors increase \
                    (ip -s -s link)";
-    let mut all = vec![advice(replace)];
     let interfaces = evidence.packets.as_ref().map(Packets::interfaces).unwrap_or_default();
-    // Of one card its name is known; «any» is all of them.
-    if let [interface] = interfaces[..]
-        && interface != "any"
-    {
-        let text = format!("compute checksums in the kernel instead of {}", line(interface));
-        let off = ethtool(evidence, interface, "rx", "off", text);
-        all.push(off.noted("if the errors stop, the card's checksum offload is wrong"));
-    }
-    all
+    // The name is known where one interface was captured; «any» is all of them.
+    let interface = match interfaces[..] {
+        [interface] if interface != "any" => Some(interface),
+        _ => None,
+    };
+    let offload = ethtool(evidence, interface, "rx", "off");
+    vec![advice(replace), offload.noted("if the errors stop, its checksum offload is wrong")]
 }
 
 /// Peers whose connections dropped segments, most first.

@@ -186,10 +186,10 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
         cause: CAUSE.id.to_string(),
         title: title(
             format!(
-                "{process} {} {remote}: its SYNs are lost",
+                "{process} {} {remote}: SYNs are retransmitted",
                 if silent { "gets no answer from" } else { "waits to connect to" }
             ),
-            "Connections open late: SYNs are lost",
+            "Connections open late: SYNs are retransmitted",
         ),
         severity: if silent || retransmitting_share(syn) >= 0.1 {
             Severity::Critical
@@ -256,7 +256,7 @@ pub(super) mod tests {
     fn fires_with_process_destination_and_wait() {
         let finding = &findings_of(rule(&retrying(12, 12, 0, 3)))[0];
         assert_eq!(finding.severity, Severity::Critical);
-        assert_eq!(finding.title, "curl gets no answer from 198.18.0.9:80: its SYNs are lost");
+        assert_eq!(finding.title, "curl gets no answer from 198.18.0.9:80: SYNs are retransmitted");
         let text = "12 connections to 198.18.0.9:80 waited 3 s or more (100 % of";
         assert!(finding.impact.text.starts_with(text), "{finding:?}");
         let mut evidence = retrying(12, 12, 0, 3);

@@ -5,7 +5,7 @@ use text::{count, number, percent, share};
 
 use crate::captured::{Group, group_directions, is_damaged};
 use crate::proofs::WithFigures as _;
-use crate::remedies::{advice, advice_about};
+use crate::remedies::{Noted as _, advice, ethtool_on};
 
 /// A finding for each service and direction.
 pub(super) fn findings(evidence: &Evidence, packets: &Packets) -> Vec<Finding> {
@@ -60,13 +60,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             advice(format!(
                 "replace the cable, transceiver, port or card on the path from {sender} to {receiver}"
             )),
-            advice_about(
-                &host,
-                format!(
-                    "on {host}: switch receive checksum offload off (ethtool -K, rx off); if that helps, \
-                     the offload is wrong"
-                ),
-            ),
+            ethtool_on(&host, "rx", "off")
+                .noted("if the errors stop, the checksum offload of the card is wrong"),
         ],
     )
 }

@@ -70,7 +70,10 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let title = if silent {
         format!("{server} does not answer SYNs")
     } else {
-        title(format!("Connections to {server} open late: SYNs are lost"), "Connections open late")
+        title(
+            format!("Connections to {server} open late: SYNs are retransmitted"),
+            "Connections open late",
+        )
     };
     let host = server.ip().to_string();
     group.finding(
@@ -113,7 +116,7 @@ pub(super) mod tests {
         stream.syn_retransmissions = 1;
         set_time(&mut stream.from_client, TimeCategory::SynWait, 1_000_000);
         let finding = &findings_of(rule(&evidence))[0];
-        assert_eq!(finding.title, "Connections to 198.18.0.2:80 open late: SYNs are lost");
+        assert_eq!(finding.title, "Connections to 198.18.0.2:80 open late: SYNs are retransmitted");
         assert_eq!(finding.impact.amount, 1.0);
     }
 

@@ -91,7 +91,7 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
             format!("{server} does not answer SYNs")
         } else {
             title(
-                format!("Connections to {server} open late: SYNs are lost"),
+                format!("Connections to {server} open late: SYNs are retransmitted"),
                 "Connections open late",
             )
         },
@@ -170,7 +170,7 @@ pub(super) mod tests {
         let evidence = loaded(&[500, 40], 0, 620_000_000);
         let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.severity, Severity::Critical);
-        assert_eq!(finding.title, "Connections to 198.18.0.2:80 open late: SYNs are lost");
+        assert_eq!(finding.title, "Connections to 198.18.0.2:80 open late: SYNs are retransmitted");
         assert!(finding.impact.text.ends_with("62 % of the time of this load"), "{finding:?}");
     }
 
