@@ -1,9 +1,9 @@
 //! What a healthy host did: a few lines for the headline.
 
 use model::{Evidence, Listener, TcpState};
-use text::{count, number, percent, share};
+use text::{count, micros, number, percent, share};
 
-use crate::words::{name, processes};
+use crate::words::{process_name, processes};
 
 /// A few lines, the busiest first.
 pub(crate) fn activity(evidence: &Evidence) -> Vec<String> {
@@ -19,19 +19,19 @@ fn listener(evidence: &Evidence) -> Option<String> {
         .max_by(|a, b| fill(a).total_cmp(&fill(b)).then(a.queue.mean.total_cmp(&b.queue.mean)))?;
     if fullest.queue.max == 0 {
         let all = count(listeners.len() as u64, "listener");
-        return Some(format!("{all}, no accept queue used"));
+        return Some(format!("{all}, all accept queues empty"));
     }
-    let who = processes(evidence, &fullest.pids);
+    let owners = processes(evidence, &fullest.pids);
     Some(format!(
-        "fullest accept queue: {} {}, {} of {} at most",
-        name(&who).unwrap_or("a process"),
+        "fullest accept queue: {} {}, up to {} of {}",
+        process_name(&owners).unwrap_or_else(|| "a process".to_string()),
         fullest.local,
         number(fullest.queue.max),
         number(u64::from(fullest.limit)),
     ))
 }
 
-/// Round trips of the established connections, and what share was sent again.
+/// Round trips of the established connections, and the share of segments retransmitted.
 fn round_trips(evidence: &Evidence) -> Option<String> {
     let sockets = &evidence.sockets.as_ref()?.sockets;
     let mut round_trips: Vec<u32> = sockets
@@ -43,22 +43,22 @@ fn round_trips(evidence: &Evidence) -> Option<String> {
         return None;
     }
     round_trips.sort_unstable();
-    let at = |share: f64| {
-        let index = (round_trips.len() - 1) as f64 * share;
-        f64::from(round_trips[index as usize]) / 1e3
+    let quantile = |share: f64| {
+        let index = round_trips.len().saturating_sub(1) as f64 * share;
+        round_trips.get(index as usize).map(|us| micros(u64::from(*us)))
     };
-    let again =
+    let retransmitted =
         share(evidence.increase("TcpRetransSegs")? as f64, evidence.increase("TcpOutSegs")? as f64);
     Some(format!(
-        "round trip p50 {:.1} ms, p99 {:.1} ms over {} connections; {} sent again",
-        at(0.5),
-        at(0.99),
-        number(round_trips.len() as u64),
-        percent(again),
+        "round trip p50 {}, p99 {} over {}; {} of segments retransmitted",
+        quantile(0.5)?,
+        quantile(0.99)?,
+        count(round_trips.len() as u64, "connection"),
+        percent(retransmitted),
     ))
 }
 
-/// Connections opened a second.
+/// Connections opened per second.
 fn opened(evidence: &Evidence) -> Option<String> {
     let seconds = evidence.window.seconds();
     if seconds <= 0.0 {
@@ -67,7 +67,7 @@ fn opened(evidence: &Evidence) -> Option<String> {
     let rate =
         |counter: &str| Some(number((evidence.increase(counter)? as f64 / seconds).round() as u64));
     Some(format!(
-        "connections opened: {} a second in, {} out",
+        "connections opened per second: {} inbound, {} outbound",
         rate("TcpPassiveOpens")?,
         rate("TcpActiveOpens")?
     ))

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 
 use model::{Evidence, ProcessName, Socket};
 
-/// Groups sockets by process and a port: one finding each.
+/// Groups sockets by process, or by a port where their process is not known: one finding each.
 pub(crate) fn by_process<'a>(
     sockets: &[&'a Socket],
     port: impl Fn(&Socket) -> u16,
 ) -> Vec<Vec<&'a Socket>> {
     let mut groups: Vec<Vec<&Socket>> = Vec::new();
     for socket in sockets {
-        // Clients have a port of their own each: their process alone joins them.
+        // Each client has a port of its own: only their process joins them.
         let same = |known: &&Socket| {
             known.pid == socket.pid && (known.pid.is_some() || port(known) == port(socket))
         };
@@ -23,19 +23,22 @@ pub(crate) fn by_process<'a>(
     groups
 }
 
-/// The process that holds a socket.
-pub(crate) fn holder(evidence: &Evidence, socket: &Socket) -> Option<ProcessName> {
+/// The process that owns a socket.
+pub(crate) fn owner(evidence: &Evidence, socket: &Socket) -> Option<ProcessName> {
     let process = evidence.process(socket.pid?)?;
     Some(ProcessName { name: process.name.clone(), pid: process.pid })
 }
 
-/// The end that most of them share, for the subject.
-pub(crate) fn shared(group: &[&Socket], end: impl Fn(&Socket) -> SocketAddr) -> Option<SocketAddr> {
+/// The end that all of them share, for the subject.
+pub(crate) fn common_end(
+    group: &[&Socket],
+    end: impl Fn(&Socket) -> SocketAddr,
+) -> Option<SocketAddr> {
     let first = end(group.first()?);
     group.iter().all(|socket| end(socket) == first).then_some(first)
 }
 
-/// An address as packets have it.
+/// An end as packets show it: IPv4 addresses that are mapped to IPv6 as IPv4.
 pub(crate) fn canonical(end: SocketAddr) -> SocketAddr {
     (end.ip().to_canonical(), end.port()).into()
 }

@@ -1,4 +1,4 @@
-//! Evidence for the tests of rules: a healthy host, and short ways to spoil it.
+//! Evidence for the tests of rules: a healthy host, and what makes it sick.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -60,18 +60,18 @@ pub(crate) fn healthy() -> Evidence {
     }
 }
 
-/// Sets how far a counter grew.
-pub(crate) fn grew(evidence: &mut Evidence, counter: &str, by: u64) {
+/// Sets by how much a counter increased.
+pub(crate) fn increase_counter(evidence: &mut Evidence, counter: &str, by: u64) {
     let counters = evidence.counters.get_or_insert_default();
     counters.0.insert(counter.to_string(), Change::new(1_000, 1_000 + by));
 }
 
 /// Sets a sysctl.
-pub(crate) fn set(evidence: &mut Evidence, sysctl: &str, value: &str) {
+pub(crate) fn set_sysctl(evidence: &mut Evidence, sysctl: &str, value: &str) {
     evidence.sysctls.get_or_insert_default().insert(sysctl.to_string(), value.to_string());
 }
 
-/// A gauge that went evenly from `first` to `last` in 100 looks.
+/// A gauge that went evenly from `first` to `last` in 100 samples.
 pub(crate) fn gauge(first: u64, last: u64) -> Gauge {
     Gauge {
         samples: 100,
@@ -83,8 +83,8 @@ pub(crate) fn gauge(first: u64, last: u64) -> Gauge {
     }
 }
 
-/// Adds a process and returns it to be spoilt.
-pub(crate) fn process<'a>(evidence: &'a mut Evidence, pid: u32, name: &str) -> &'a mut Process {
+/// Adds a process and returns it for changes.
+pub(crate) fn add_process<'a>(evidence: &'a mut Evidence, pid: u32, name: &str) -> &'a mut Process {
     let processes = evidence.processes.get_or_insert_default();
     processes.push(Process {
         pid,
@@ -103,8 +103,8 @@ pub(crate) fn process<'a>(evidence: &'a mut Evidence, pid: u32, name: &str) -> &
     processes.last_mut().unwrap()
 }
 
-/// Adds a listener with an empty queue and returns it to be spoilt.
-pub(crate) fn listener<'a>(
+/// Adds a listener with an empty queue and returns it for changes.
+pub(crate) fn add_listener<'a>(
     evidence: &'a mut Evidence,
     local: &str,
     limit: u32,
@@ -112,7 +112,7 @@ pub(crate) fn listener<'a>(
 ) -> &'a mut Listener {
     let listeners = evidence.listeners.get_or_insert_default();
     listeners.push(Listener {
-        local: end(local),
+        local: address(local),
         inode: 100 + listeners.len() as u32,
         cookie: 1 + listeners.len() as u64,
         uid: 0,
@@ -128,8 +128,8 @@ pub(crate) fn listener<'a>(
     listeners.last_mut().unwrap()
 }
 
-/// Adds ports in use towards a destination and returns them to be spoilt.
-pub(crate) fn ports<'a>(
+/// Adds ports in use towards a destination and returns them for changes.
+pub(crate) fn add_port_use<'a>(
     evidence: &'a mut Evidence,
     remote: &str,
     in_use: u64,
@@ -137,7 +137,7 @@ pub(crate) fn ports<'a>(
     pids: &[u32],
 ) -> &'a mut PortUse {
     let all = &mut evidence.sockets.get_or_insert_default().port_use;
-    let remote = end(remote);
+    let remote = address(remote);
     all.push(PortUse {
         local: if remote.ip().is_loopback() { remote.ip() } else { IpAddr::from([198, 18, 0, 1]) },
         remote,
@@ -150,8 +150,8 @@ pub(crate) fn ports<'a>(
     all.last_mut().unwrap()
 }
 
-/// Adds an idle established socket, seen at three looks, and returns it to be spoilt.
-pub(crate) fn socket<'a>(
+/// Adds an idle established socket with three samples and returns it for changes.
+pub(crate) fn add_socket<'a>(
     evidence: &'a mut Evidence,
     local: &str,
     remote: &str,
@@ -159,8 +159,8 @@ pub(crate) fn socket<'a>(
 ) -> &'a mut Socket {
     let sockets = &mut evidence.sockets.get_or_insert_default().sockets;
     sockets.push(Socket {
-        local: end(local),
-        remote: end(remote),
+        local: address(local),
+        remote: address(remote),
         state: TcpState::Established,
         inode: 1000 + sockets.len() as u32,
         cookie: 1000 + sockets.len() as u64,
@@ -202,8 +202,8 @@ pub(crate) fn socket<'a>(
     sockets.last_mut().unwrap()
 }
 
-/// Adds a log with one complaint.
-pub(crate) fn complaint(
+/// Adds a log with one kind of complaint.
+pub(crate) fn add_complaint(
     evidence: &mut Evidence,
     application: &str,
     meaning: Meaning,
@@ -229,7 +229,7 @@ pub(crate) fn complaint(
 }
 
 /// Adds an access log with these statuses.
-pub(crate) fn statuses(evidence: &mut Evidence, pids: &[u32], statuses: &[(u16, u64)]) {
+pub(crate) fn add_access_log(evidence: &mut Evidence, pids: &[u32], statuses: &[(u16, u64)]) {
     let lines = statuses.iter().map(|(_, count)| count).sum();
     evidence.logs.get_or_insert_default().push(AppLog {
         path: "/var/log/nginx/access.log".to_string(),
@@ -260,9 +260,9 @@ pub(crate) fn application(name: &str, role: &str, setting: (&str, &str, &str)) -
     }
 }
 
-/// Takes a source away, with a gap that says why.
-pub(crate) fn lose(evidence: &mut Evidence, source: Source) {
-    // Packets could stand for it.
+/// Removes a source and the packets, and notes why the source is missing.
+pub(crate) fn remove_source(evidence: &mut Evidence, source: Source) {
+    // Packets could rule out the same.
     evidence.packets = None;
     match source {
         Source::Sockets => evidence.sockets = None,
@@ -289,7 +289,7 @@ pub(crate) fn lose(evidence: &mut Evidence, source: Source) {
     });
 }
 
-/// A plain finding, for tests of what is done with findings.
+/// A plain finding, for tests of what happens to findings.
 pub(crate) fn finding(
     cause: &str,
     kind: SubjectKind,
@@ -305,8 +305,8 @@ pub(crate) fn finding(
         subject: Subject {
             kind,
             name: "subject".into(),
-            local: local.map(end),
-            remote: remote.map(end),
+            local: local.map(address),
+            remote: remote.map(address),
             processes: pids.iter().map(name).collect(),
         },
         impact: Impact {
@@ -322,8 +322,8 @@ pub(crate) fn finding(
     }
 }
 
-/// The findings of a verdict that is to have some.
-pub(crate) fn found(verdict: Verdict) -> Vec<Finding> {
+/// The findings of a verdict that must have some.
+pub(crate) fn findings_of(verdict: Verdict) -> Vec<Finding> {
     match verdict {
         Verdict::Found(findings) => findings,
         other => panic!("nothing found: {other:?}"),
@@ -331,12 +331,12 @@ pub(crate) fn found(verdict: Verdict) -> Vec<Finding> {
 }
 
 /// An address and port.
-pub(crate) fn end(text: &str) -> SocketAddr {
+pub(crate) fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// Adds a captured stream of a second over 20 ms in which all went well, and returns it to be spoilt.
-pub(crate) fn stream<'a>(
+/// Adds a healthy captured stream of a second over 20 ms and returns it for changes.
+pub(crate) fn add_stream<'a>(
     evidence: &'a mut Evidence,
     client: &str,
     server: &str,
@@ -366,8 +366,8 @@ pub(crate) fn stream<'a>(
     };
     let stream = CapturedStream {
         number: packets.streams,
-        client: end(client),
-        server: end(server),
+        client: address(client),
+        server: address(server),
         roles_known: true,
         first_us: 0,
         span_us: 1_000_000,
@@ -391,14 +391,14 @@ pub(crate) fn stream<'a>(
     packets.worst.last_mut().unwrap()
 }
 
-/// Gives time to a part of a direction's budget.
-pub(crate) fn spent(direction: &mut CapturedDirection, part: TimeCategory, us: u64) {
+/// Sets the time of a category in a direction's breakdown.
+pub(crate) fn set_time(direction: &mut CapturedDirection, part: TimeCategory, us: u64) {
     direction.time_breakdown.retain(|share| share.category != part);
     direction.time_breakdown.push(TimeShare { category: part, time_us: us, exchanges: 1 });
 }
 
-/// Adds up the streams of each service; `turn_us` is the median time of a turn.
-pub(crate) fn served(evidence: &mut Evidence, turn_us: u64) {
+/// Adds up the streams of each service; `exchange_us` is the median time of an exchange.
+pub(crate) fn add_up_services(evidence: &mut Evidence, exchange_us: u64) {
     let packets = evidence.packets.get_or_insert_default();
     packets.services.clear();
     for stream in &packets.worst {
@@ -411,8 +411,8 @@ pub(crate) fn served(evidence: &mut Evidence, turn_us: u64) {
                 bytes: 0,
                 data_segments: 0,
                 retransmitted: 0,
-                exchange_p50_us: Some(turn_us),
-                exchange_p99_us: Some(turn_us),
+                exchange_p50_us: Some(exchange_us),
+                exchange_p99_us: Some(exchange_us),
                 time_breakdown: TimeCategory::ALL
                     .map(|part| TimeShare { category: part, time_us: 0, exchanges: 0 })
                     .to_vec(),

@@ -1,6 +1,6 @@
 //! The evidence narrowed to what the user asked for: rules then see nothing else.
 //!
-//! Counters of the whole host stay: a rule that finds nobody in focus who shows what they count
+//! Counters of the whole host stay. A rule that finds nothing in focus that shows what they count
 //! has no proof.
 
 use std::borrow::Cow;
@@ -13,9 +13,9 @@ pub(crate) fn narrow(evidence: &Evidence) -> Cow<'_, Evidence> {
     if focus.is_everything() {
         return Cow::Borrowed(evidence);
     }
-    let mut seen = evidence.clone();
+    let mut in_focus = evidence.clone();
     let pid = |pid: Option<u32>| pid.map_or_else(Vec::new, |pid| vec![pid]);
-    if let Some(sockets) = &mut seen.sockets {
+    if let Some(sockets) = &mut in_focus.sockets {
         sockets.sockets.retain(|s| focus.has(s.local, Some(s.remote), &pid(s.pid)));
         sockets
             .port_use
@@ -32,14 +32,14 @@ pub(crate) fn narrow(evidence: &Evidence) -> Cow<'_, Evidence> {
             port && peer && focus.has_pid(&pid(group.pid))
         });
     }
-    if let Some(listeners) = &mut seen.listeners {
+    if let Some(listeners) = &mut in_focus.listeners {
         listeners.retain(|listener| focus.has(listener.local, None, &listener.pids));
     }
-    if let Some(listeners) = &mut seen.unix_listeners {
+    if let Some(listeners) = &mut in_focus.unix_listeners {
         listeners.retain(|listener| focus.has_pid(&listener.pids));
     }
-    if let Some(logs) = &mut seen.logs {
+    if let Some(logs) = &mut in_focus.logs {
         logs.retain(|log| focus.has_pid(&log.pids));
     }
-    Cow::Owned(seen)
+    Cow::Owned(in_focus)
 }

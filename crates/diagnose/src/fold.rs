@@ -1,72 +1,116 @@
-//! Consequences under their causes: what is an effect of another finding is no finding of its own.
+//! Consequences under their causes: the effect of another finding is no finding of its own.
 
 use model::{Consequence, Finding, Source};
 
-/// Segments that a line loses, and their share, from which on it loses some SYNs as well.
-const LOST: f64 = 20.0;
-const MUCH: f64 = 0.01;
-/// Handshakes that are repeated then, in shares of what is lost: each has three packets, and few of
-/// them make no share.
-const HANDSHAKES: f64 = 10.0;
+/// Segments lost, and their share, from which on a path loses some SYNs as well.
+const MIN_SEGMENTS_LOST: f64 = 20.0;
+const MIN_LOSS_SHARE: f64 = 0.01;
+/// The share of handshakes that loss explains, as a multiple of the share of segments lost: a
+/// handshake has three packets, and the share of few handshakes is inexact.
+const MAX_SYN_TO_LOSS_RATIO: f64 = 10.0;
 
-/// One thing that leads to another.
-struct Leads {
+/// A cause that leads to another one.
+struct CauseAndEffect {
     cause: &'static str,
-    to: &'static str,
-    when: fn(&Finding, &Finding) -> bool,
+    effect: &'static str,
+    applies: fn(&Finding, &Finding) -> bool,
 }
 
-/// What leads to what, and between which subjects. No circles: see the test.
-const TABLE: &[Leads] = &[
-    // A leak of sockets uses up the files of its process.
-    Leads { cause: "close-wait-leak", to: "fd-exhausted", when: same_process },
-    // Who has no file left, or no worker, does not accept.
-    Leads { cause: "close-wait-leak", to: "accept-queue-overflow", when: same_process },
-    Leads { cause: "fd-exhausted", to: "accept-queue-overflow", when: same_process },
-    Leads { cause: "worker-pool-exhausted", to: "accept-queue-overflow", when: same_process },
+/// What leads to what, and between which subjects. A test shows that there are no circles.
+const CAUSES_AND_EFFECTS: &[CauseAndEffect] = &[
+    // Leaked sockets use up the file descriptors of their process.
+    CauseAndEffect { cause: "close-wait-leak", effect: "fd-exhausted", applies: same_process },
+    // A process without a free file descriptor or worker does not accept.
+    CauseAndEffect {
+        cause: "close-wait-leak",
+        effect: "accept-queue-overflow",
+        applies: same_process,
+    },
+    CauseAndEffect {
+        cause: "fd-exhausted",
+        effect: "accept-queue-overflow",
+        applies: same_process,
+    },
+    CauseAndEffect {
+        cause: "worker-pool-exhausted",
+        effect: "accept-queue-overflow",
+        applies: same_process,
+    },
     // The kernel keeps a handshake half open as long as the accept queue has no room for it.
-    Leads { cause: "accept-queue-overflow", to: "syn-queue-overflow", when: same_listener },
-    // Who is not answered repeats the SYN.
-    Leads { cause: "accept-queue-overflow", to: "syn-retransmitted", when: to_listener },
-    Leads { cause: "syn-queue-overflow", to: "syn-retransmitted", when: to_listener },
-    Leads { cause: "worker-pool-exhausted", to: "syn-retransmitted", when: to_listener },
-    Leads { cause: "fd-exhausted", to: "syn-retransmitted", when: to_listener },
-    Leads { cause: "close-wait-leak", to: "syn-retransmitted", when: to_listener },
-    Leads { cause: "conntrack-table-full", to: "syn-retransmitted", when: anywhere },
+    CauseAndEffect {
+        cause: "accept-queue-overflow",
+        effect: "syn-queue-overflow",
+        applies: same_listener,
+    },
+    // A client that gets no answer retransmits its SYN.
+    CauseAndEffect {
+        cause: "accept-queue-overflow",
+        effect: "syn-retransmitted",
+        applies: to_listener,
+    },
+    CauseAndEffect {
+        cause: "syn-queue-overflow",
+        effect: "syn-retransmitted",
+        applies: to_listener,
+    },
+    CauseAndEffect {
+        cause: "worker-pool-exhausted",
+        effect: "syn-retransmitted",
+        applies: to_listener,
+    },
+    CauseAndEffect { cause: "fd-exhausted", effect: "syn-retransmitted", applies: to_listener },
+    CauseAndEffect { cause: "close-wait-leak", effect: "syn-retransmitted", applies: to_listener },
+    CauseAndEffect {
+        cause: "conntrack-table-full",
+        effect: "syn-retransmitted",
+        applies: anywhere,
+    },
     // A full queue drops the last step of the handshake, and what the client sends then.
-    Leads { cause: "accept-queue-overflow", to: "packet-loss", when: to_listener },
-    // Who waits to be accepted, or for a worker, waits for an answer.
-    Leads { cause: "accept-queue-overflow", to: "server-think-time", when: to_listener },
-    Leads { cause: "worker-pool-exhausted", to: "server-think-time", when: to_listener },
-    // What a policer drops is lost, and comes again.
-    Leads { cause: "rate-policed", to: "packet-loss", when: same_server },
-    // Behind a shaper packets wait in its queue, and are lost when that is full.
-    Leads { cause: "rate-shaped", to: "bufferbloat", when: same_server },
-    Leads { cause: "rate-shaped", to: "packet-loss", when: same_server },
-    // Who fills a queue with a whole window has that full, too.
-    Leads { cause: "rate-shaped", to: "receive-window-limited", when: same_server },
-    Leads { cause: "bufferbloat", to: "receive-window-limited", when: same_server },
-    // A line that loses one packet in a hundred loses SYNs too.
-    Leads { cause: "packet-loss", to: "syn-retransmitted", when: loses_much },
-    // What is swallowed seems lost.
-    Leads { cause: "path-mtu-blackhole", to: "packet-loss", when: same_server },
-    // Who sends on a connection that a box has forgotten is not answered.
-    Leads { cause: "nat-timeout-reset", to: "packet-loss", when: same_server },
-    // The ends would scale their windows.
-    Leads { cause: "options-stripped", to: "window-scaling-off", when: anywhere },
-    // Each new connection pays for its small first flight again.
-    Leads { cause: "initial-window-small", to: "short-connections", when: same_server },
+    CauseAndEffect { cause: "accept-queue-overflow", effect: "packet-loss", applies: to_listener },
+    // A request that waits to be accepted, or for a worker, waits for its response.
+    CauseAndEffect {
+        cause: "accept-queue-overflow",
+        effect: "server-think-time",
+        applies: to_listener,
+    },
+    CauseAndEffect {
+        cause: "worker-pool-exhausted",
+        effect: "server-think-time",
+        applies: to_listener,
+    },
+    // What a policer drops is lost and retransmitted.
+    CauseAndEffect { cause: "rate-policed", effect: "packet-loss", applies: same_server },
+    // Packets wait in the queue of a shaper, and are lost when it is full.
+    CauseAndEffect { cause: "rate-shaped", effect: "bufferbloat", applies: same_server },
+    CauseAndEffect { cause: "rate-shaped", effect: "packet-loss", applies: same_server },
+    // A sender that fills a queue with a whole window has filled the window, too.
+    CauseAndEffect { cause: "rate-shaped", effect: "receive-window-limited", applies: same_server },
+    CauseAndEffect { cause: "bufferbloat", effect: "receive-window-limited", applies: same_server },
+    // A path that loses one packet in a hundred loses SYNs too.
+    CauseAndEffect { cause: "packet-loss", effect: "syn-retransmitted", applies: loses_syns_too },
+    // What a black hole swallows seems lost.
+    CauseAndEffect { cause: "path-mtu-blackhole", effect: "packet-loss", applies: same_server },
+    // A sender gets no answer on a connection that a middlebox has forgotten.
+    CauseAndEffect { cause: "nat-timeout-reset", effect: "packet-loss", applies: same_server },
+    // Both ends would scale their windows.
+    CauseAndEffect { cause: "options-stripped", effect: "window-scaling-off", applies: anywhere },
+    // Each new connection pays for its small initial window again.
+    CauseAndEffect {
+        cause: "initial-window-small",
+        effect: "short-connections",
+        applies: same_server,
+    },
 ];
 
 fn same_process(cause: &Finding, effect: &Finding) -> bool {
-    let holds = |pid| cause.subject.processes.iter().any(|p| p.pid == pid);
-    effect.subject.processes.iter().any(|p| holds(p.pid))
+    let has = |pid| cause.subject.processes.iter().any(|p| p.pid == pid);
+    effect.subject.processes.iter().any(|p| has(p.pid))
 }
 
 fn same_listener(cause: &Finding, effect: &Finding) -> bool {
     match (cause.subject.local, effect.subject.local) {
         (Some(a), Some(b)) => a == b,
-        // Which listener it is could not be told apart.
+        // Which listener it is, is not known.
         _ => true,
     }
 }
@@ -76,8 +120,7 @@ fn same_server(cause: &Finding, effect: &Finding) -> bool {
     cause.subject.local.is_some() && cause.subject.local == effect.subject.local
 }
 
-/// Whether the effect's destination is the cause's listener. That of captured streams is the end that
-/// serves.
+/// Whether the effect's destination is the cause's listener; of captured streams that is the server.
 fn to_listener(cause: &Finding, effect: &Finding) -> bool {
     let captured = effect.evidence.iter().any(|proof| proof.source == Source::Packets);
     let to = if captured { effect.subject.local } else { effect.subject.remote };
@@ -88,36 +131,39 @@ fn to_listener(cause: &Finding, effect: &Finding) -> bool {
     local.port() == remote.port() && (ip.is_unspecified() || ip == remote.ip().to_canonical())
 }
 
-/// Whether so much is lost that some SYNs must be, on streams of the same service.
-fn loses_much(cause: &Finding, effect: &Finding) -> bool {
+/// Whether so much is lost on streams of the same service that some SYNs must be.
+fn loses_syns_too(cause: &Finding, effect: &Finding) -> bool {
     let figure = |finding: &Finding, name: &str| {
         let mut figures = finding.evidence.iter().flat_map(|proof| &proof.figures);
         figures.find(|figure| figure.name == name).map_or(0.0, |figure| figure.value)
     };
     let lost = figure(cause, "segments lost");
     let share = lost / figure(cause, "segments with data").max(1.0);
-    let repeated = figure(effect, "streams") / figure(effect, "streams of the service").max(1.0);
-    let much = lost >= LOST && share >= MUCH && repeated <= HANDSHAKES * share;
-    same_server(cause, effect) && much
+    let retransmitting =
+        figure(effect, "streams") / figure(effect, "streams of the service").max(1.0);
+    let explained = lost >= MIN_SEGMENTS_LOST
+        && share >= MIN_LOSS_SHARE
+        && retransmitting <= MAX_SYN_TO_LOSS_RATIO * share;
+    same_server(cause, effect) && explained
 }
 
 fn anywhere(_: &Finding, _: &Finding) -> bool {
     true
 }
 
-/// Puts consequences under their causes; what was under a consequence goes along.
+/// Puts consequences under their causes, with what was under them.
 pub(crate) fn fold(findings: Vec<Finding>) -> Vec<Finding> {
     let parent = |effect: &Finding| {
-        TABLE.iter().filter(|leads| leads.to == effect.cause).find_map(|leads| {
+        CAUSES_AND_EFFECTS.iter().filter(|leads| leads.effect == effect.cause).find_map(|leads| {
             findings
                 .iter()
-                .position(|cause| cause.cause == leads.cause && (leads.when)(cause, effect))
+                .position(|cause| cause.cause == leads.cause && (leads.applies)(cause, effect))
         })
     };
     let parents: Vec<Option<usize>> = findings.iter().map(parent).collect();
     let root = |mut index: usize| {
         // No circles: at most one step for each entry of the table.
-        for _ in 0..TABLE.len() {
+        for _ in 0..CAUSES_AND_EFFECTS.len() {
             match parents.get(index).copied().flatten() {
                 Some(parent) => index = parent,
                 None => break,
@@ -158,17 +204,21 @@ mod tests {
 
     use super::*;
     use crate::fixtures::finding;
-    use crate::make::With as _;
+    use crate::proofs::WithFigures as _;
 
     #[test]
-    fn every_end_of_the_table_is_a_cause_and_there_are_no_circles() {
-        for leads in TABLE {
-            for id in [leads.cause, leads.to] {
+    fn all_causes_and_effects_exist_and_there_are_no_circles() {
+        for leads in CAUSES_AND_EFFECTS {
+            for id in [leads.cause, leads.effect] {
                 assert!(crate::cause(id).is_some(), "{id}");
             }
-            let mut ends = vec![leads.to];
-            for _ in 0..=TABLE.len() {
-                ends = TABLE.iter().filter(|l| ends.contains(&l.cause)).map(|l| l.to).collect();
+            let mut ends = vec![leads.effect];
+            for _ in 0..=CAUSES_AND_EFFECTS.len() {
+                ends = CAUSES_AND_EFFECTS
+                    .iter()
+                    .filter(|l| ends.contains(&l.cause))
+                    .map(|l| l.effect)
+                    .collect();
             }
             assert!(ends.is_empty(), "{} leads to itself", leads.cause);
         }
@@ -196,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_packets_show_of_a_listener_is_its_effect() {
+    fn a_listener_explains_what_packets_show_of_it() {
         let mut captured = finding(
             "syn-retransmitted",
             SubjectKind::Connection,
@@ -204,7 +254,7 @@ mod tests {
             Some("198.18.0.1:80"),
             Some("198.18.0.2:4000"),
         );
-        captured.evidence = vec![crate::make::proof(Source::Packets, "proof", String::new())];
+        captured.evidence = vec![crate::proofs::proof(Source::Packets, "proof", String::new())];
         let mut other = captured.clone();
         other.subject.local = "198.18.0.1:81".parse().ok();
         let queue =
@@ -215,18 +265,19 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_loses_much_loses_syns_too() {
+    fn a_lossy_path_loses_syns_too() {
         let server = Some("198.18.0.1:80");
         let of = |cause: &str| finding(cause, SubjectKind::Connection, &[], server, None);
-        let folded = |lost: f64, repeated: f64| {
+        let folded = |lost: f64, retransmitting: f64| {
             let (mut loss, mut syn) = (of("packet-loss"), of("syn-retransmitted"));
-            let proof = crate::make::proof(Source::Packets, "proof", String::new());
-            loss.evidence = vec![proof.clone().at_once("segments lost", lost, "segments").at_once(
-                "segments with data",
-                1000.0,
-                "segments",
-            )];
-            syn.evidence = vec![proof.at_once("streams", repeated, "streams").at_once(
+            let proof = crate::proofs::proof(Source::Packets, "proof", String::new());
+            loss.evidence =
+                vec![proof.clone().at_moment("segments lost", lost, "segments").at_moment(
+                    "segments with data",
+                    1000.0,
+                    "segments",
+                )];
+            syn.evidence = vec![proof.at_moment("streams", retransmitting, "streams").at_moment(
                 "streams of the service",
                 16.0,
                 "streams",
@@ -234,8 +285,8 @@ mod tests {
             fold(vec![loss, syn]).len()
         };
         assert_eq!(folded(30.0, 2.0), 1);
-        assert_eq!(folded(5.0, 2.0), 2, "the line loses little");
-        assert_eq!(folded(30.0, 16.0), 2, "no handshake succeeds at once");
+        assert_eq!(folded(5.0, 2.0), 2, "little is lost");
+        assert_eq!(folded(30.0, 16.0), 2, "every handshake is retransmitted");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Findings: causes found in one evidence, with proof, checks and remedies; and the report.
+//! Findings: the causes found in one evidence, with their proof, checks and remedies; the report.
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, Focus, Host, MissingEvidence, Packets, Path, Source, Window};
+use crate::{Command, Cost, Focus, Host, MissingEvidence, Packets, Path, Remedy, Source, Window};
 
 /// A cause found in one evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,21 +12,21 @@ use crate::{Cost, Focus, Host, MissingEvidence, Packets, Path, Source, Window};
 pub struct Finding {
     /// Id of the cause: `accept-queue-overflow`.
     pub cause: String,
-    /// One sentence for this host, without a full stop, at most 72 characters.
+    /// One sentence about this host, without a full stop, at most 72 characters.
     pub title: String,
     /// How bad it is.
     pub severity: Severity,
     /// What is at fault.
     pub subject: Subject,
-    /// What it costs in the user's unit.
+    /// What it costs, in the user's unit.
     pub impact: Impact,
     /// What proves it, strongest first.
     pub evidence: Vec<Proof>,
-    /// Commands that show the same by hand; each can be pasted into a shell.
-    pub checks: Vec<String>,
-    /// What mends it, best first.
+    /// Commands that verify it by hand.
+    pub checks: Vec<Command>,
+    /// What fixes it, best first.
     pub remedies: Vec<Remedy>,
-    /// Consequences that were seen and are not causes of their own.
+    /// Consequences that were observed too and are no findings of their own.
     pub also_causes: Vec<Consequence>,
 }
 
@@ -37,9 +37,9 @@ pub struct Finding {
 pub enum Severity {
     /// Costs little now.
     Info,
-    /// Slows or fails a small part of the requests (under 1 %).
+    /// Slows or fails fewer than 1 % of the requests.
     Warning,
-    /// Slows or fails 1 % or more of the requests, or stops something.
+    /// Slows or fails 1 % of the requests or more, or stops something.
     Critical,
 }
 
@@ -62,11 +62,11 @@ pub struct Subject {
     pub kind: SubjectKind,
     /// For people: `0.0.0.0:80`, `php-fpm pool www`, `this host's connection-tracking table`.
     pub name: String,
-    /// Local end, when there is one.
+    /// Local end, if there is one; in captured streams the server.
     pub local: Option<SocketAddr>,
-    /// Remote end or destination, when there is one.
+    /// Remote end or destination, if there is one.
     pub remote: Option<SocketAddr>,
-    /// Processes at fault or that hold it.
+    /// Processes at fault, or that own it.
     pub processes: Vec<ProcessName>,
 }
 
@@ -77,7 +77,7 @@ pub struct Subject {
 pub enum SubjectKind {
     /// A listening socket.
     Listener,
-    /// One connection, or several alike.
+    /// One connection, or several with the same fault.
     Connection,
     /// A destination that this host connects to.
     Destination,
@@ -107,7 +107,7 @@ pub struct Impact {
     pub unit: ImpactUnit,
     /// How many of them in the window.
     pub amount: f64,
-    /// Which share of all that is, 0 to 1, where the whole is known.
+    /// Their share of the whole, 0 to 1, where the whole is known.
     pub share: Option<f64>,
 }
 
@@ -126,27 +126,27 @@ pub enum ImpactUnit {
     ConnectionsStalled,
     /// Packets dropped.
     PacketsDropped,
-    /// Sockets held for nothing.
+    /// Sockets that nobody uses and nobody closes.
     SocketsLeaked,
-    /// TIME_WAIT sockets killed early.
+    /// TIME_WAIT sockets destroyed early.
     TimeWaitKilled,
-    /// Seconds in which somebody waited, added up over streams.
+    /// Seconds of waiting, summed over streams.
     SecondsLost,
-    /// Connections that can do less than their ends.
+    /// Connections that can do less than their ends could.
     ConnectionsDegraded,
 }
 
-/// One thing that was seen, for people and for programs.
+/// One observation that proves a finding, for people and for programs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proof {
-    /// A word that begins the line: `queue`, `why`, `proof`, `log`.
+    /// The word that begins the line: `queue`, `why`, `proof`, `log`.
     pub label: String,
-    /// The line, or several divided by `\n`.
+    /// The line, or several separated by `\n`.
     pub text: String,
     /// Its figures.
     pub figures: Vec<Figure>,
-    /// Where it was read.
+    /// Where they were read.
     pub source: Source,
 }
 
@@ -160,85 +160,8 @@ pub struct Figure {
     pub value: f64,
     /// Unit: `connections`, `ms`, `bytes`, `1` for a ratio.
     pub unit: String,
-    /// Window in which it was read, milliseconds; 0: at one moment.
+    /// Length of the window over which it was measured, milliseconds; 0: at one moment.
     pub window_ms: u64,
-}
-
-/// A change that mends a cause.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Remedy {
-    /// What to change.
-    pub change: RemedyChange,
-    /// For people, one or two lines: `nginx.conf:12  listen 80 backlog=4096;`.
-    pub text: String,
-    /// Command that does it, when one does; can be pasted into a shell.
-    pub command: Option<String>,
-    /// Whether it needs root.
-    pub needs_root: bool,
-    /// Whom it reaches, and after what.
-    pub reaches: Reach,
-    /// What it costs or what to watch.
-    pub note: Option<String>,
-}
-
-/// What a remedy changes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum RemedyChange {
-    /// A sysctl.
-    Sysctl {
-        /// Name: `net.core.somaxconn`.
-        name: String,
-        /// Value now, when known.
-        current: Option<String>,
-        /// Value proposed.
-        value: String,
-    },
-    /// A line of an application's configuration.
-    Config {
-        /// Application: `nginx`.
-        application: String,
-        /// File and line, when known.
-        place: Option<String>,
-        /// Setting: `listen`.
-        setting: String,
-        /// Value proposed.
-        value: String,
-    },
-    /// Something only a person can do; no setting mends it.
-    Advice,
-}
-
-/// Whom a remedy reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Reach {
-    /// At once, every connection.
-    Everything,
-    /// New connections only.
-    NewConnections,
-    /// Only once listen() is called again.
-    AfterListen,
-    /// Only once the application has reloaded or restarted.
-    AfterReload,
-    /// Needs a change of code or of another machine.
-    Elsewhere,
-}
-
-impl Reach {
-    /// The words in the output.
-    pub fn words(self) -> &'static str {
-        match self {
-            Reach::Everything => "takes effect at once",
-            Reach::NewConnections => "reaches new connections only",
-            Reach::AfterListen => "takes effect when listen() is called again",
-            Reach::AfterReload => "takes effect when the application reloads",
-            Reach::Elsewhere => "no sysctl mends this",
-        }
-    }
 }
 
 /// A consequence of a finding.
@@ -263,10 +186,10 @@ pub struct Report {
     pub host: Host,
     /// When and for how long.
     pub window: Window,
-    /// What the user asked to look at; everything when empty.
+    /// What the user restricted the observation to; everything when empty.
     #[serde(default)]
     pub focus: Focus,
-    /// TCP sockets in the namespace at the last look at the whole table, listeners and TIME_WAIT
+    /// TCP sockets in the namespace at the last sample of the whole table, listeners and TIME_WAIT
     /// included; `None` when the table was not read.
     #[serde(default)]
     pub tcp_sockets: Option<u64>,
@@ -274,18 +197,18 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Causes that the evidence excludes.
     pub ruled_out: Vec<RuledOut>,
-    /// Causes that could not be decided, for want of evidence.
+    /// Causes that could not be decided because evidence is missing.
     pub undecided: Vec<Undecided>,
-    /// What could not be seen.
+    /// What could not be observed.
     pub missing_evidence: Vec<MissingEvidence>,
     /// What watching cost.
     pub cost: Cost,
     /// What the host did, for the headline of a healthy one.
     pub activity: Vec<String>,
-    /// Captured streams, where packets were seen.
+    /// Captured streams, where packets were captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,
-    /// What two captures of one path tell together; `packets` is of the client's capture then.
+    /// What two captures of one path show together; `packets` is then of the client's capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Path>,
 }
@@ -302,7 +225,8 @@ impl Report {
 pub struct RuledOut {
     /// Id of the cause.
     pub cause: String,
-    /// The figure that excludes it, short: "conntrack 180 of 262,144".
+    /// The figure that excludes it, short: "connection tracking (180 of 262,144)"; empty where there
+    /// was nothing to check.
     pub because: String,
 }
 
@@ -314,6 +238,9 @@ pub struct Undecided {
     pub cause: String,
     /// What is missing: "the kernel's log".
     pub needs: String,
-    /// What would close it: "run as root".
+    /// The sources that would decide it; of several ways, the one of which least is missing.
+    #[serde(default)]
+    pub sources: Vec<Source>,
+    /// What to do to observe that: "run as root".
     pub how_to_observe: Option<String>,
 }

@@ -6,6 +6,8 @@
 //! - [`conntrack`]: the connection-tracking table
 //! - [`process`]: processes, the applications they run, the words of their logs
 //! - [`finding`]: causes found, with proof, checks and remedies; the report
+//! - [`remedy`]: changes that fix a cause, and commands for people
+//! - [`observation`]: what one has to do to observe a source
 //! - [`focus`]: what the user asked to look at
 //! - [`packets`]: captured streams
 //! - [`budget`]: the parts that the time of each went to
@@ -25,10 +27,12 @@ pub mod depth;
 pub mod evidence;
 pub mod finding;
 pub mod focus;
+pub mod observation;
 pub mod packets;
 pub mod path;
 pub mod probe;
 pub mod process;
+pub mod remedy;
 pub mod reports;
 pub mod socket;
 pub mod time_breakdown;
@@ -40,10 +44,12 @@ pub use depth::*;
 pub use evidence::*;
 pub use finding::*;
 pub use focus::*;
+pub use observation::*;
 pub use packets::*;
 pub use path::*;
 pub use probe::*;
 pub use process::*;
+pub use remedy::*;
 pub use reports::*;
 pub use socket::*;
 pub use time_breakdown::*;

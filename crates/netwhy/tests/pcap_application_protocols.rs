@@ -222,7 +222,7 @@ fn unanswered_dns_queries_are_those_of_tshark() {
     let report = report(&output(netwhy().args(["pcap", "--json"]).arg(&path)));
     let finding = report.only("dns-slow");
     assert_eq!(finding.remote(), "127.0.0.54:53");
-    finding.says("4 of 4 not answered");
+    finding.says("4 of 4 queries not answered");
     finding.says(".example");
     let all = report.0["packets"]["resolvers"].as_array().expect("name servers");
     let sum = |name: &str| all.iter().map(|one| one[name].as_u64().expect("a number")).sum::<u64>();

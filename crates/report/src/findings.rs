@@ -1,20 +1,21 @@
-//! One finding as text: title, subject, impact, proof, checks, remedies, effects.
+//! One finding as text: title, subject, impact, proof, checks, remedies, what else it causes.
 
-use model::{Finding, ProcessName, Remedy, Severity};
+use std::borrow::Cow;
 
-use text::Style;
-use text::sanitize;
-use text::{Paint, paint};
-use text::{columns, wrap};
+use model::{Command, Finding, ProcessName, Remedy, Severity};
+use text::{Paint, Style, columns, paint, sanitize, shell, wrap};
 
-/// Widest label; a longer one has its text on the same line all the same.
-const WIDEST_LABEL: usize = 12;
+/// Columns of labels: a longer label has its text on the same line all the same.
+const MIN_LABEL_COLUMNS: usize = 7;
+const MAX_LABEL_COLUMNS: usize = 12;
 
-/// Narrowest column of labels: `effects`.
-const NARROWEST_LABEL: usize = 7;
+/// The labels of what is no proof.
+const CHECK: &str = "check";
+const FIX: &str = "fix";
+const ALSO_CAUSES: &str = "also causes";
 
-/// Most process ids that are named of one process name.
-const MOST_PIDS: usize = 6;
+/// Most process ids that are listed of one process name.
+const MAX_PIDS_LISTED: usize = 6;
 
 /// Findings as text, numbered from 1, an empty line after each; nothing without any.
 pub fn text(findings: &[Finding], style: Style) -> String {
@@ -37,8 +38,7 @@ pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut V
     lines.push(String::new());
     lines.extend(wrap(&sanitize::lines(&finding.impact.text), &margin, &margin, style.width));
 
-    let widest = finding.evidence.iter().map(|proof| columns(&sanitize::line(&proof.label))).max();
-    let label_columns = widest.unwrap_or(0).clamp(NARROWEST_LABEL, WIDEST_LABEL);
+    let label_columns = label_columns(finding);
     let mut block = Block { margin, label_columns, style, lines };
 
     let mut last = "";
@@ -47,9 +47,7 @@ pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut V
         block.text(label, &sanitize::lines(&proof.text));
         last = &proof.label;
     }
-    for (at, check) in finding.checks.iter().enumerate() {
-        block.command(if at == 0 { "check" } else { "" }, check);
-    }
+    checks(&finding.checks, &mut block);
     for remedy in &finding.remedies {
         self::remedy(remedy, &mut block);
     }
@@ -58,9 +56,39 @@ pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut V
         if let Some(cause) = effect.cause.as_deref().filter(|id| !text.contains(*id)) {
             text.push_str(&format!(" ({})", sanitize::line(cause)));
         }
-        block.text(if at == 0 { "effects" } else { "" }, &text);
+        block.text(if at == 0 { ALSO_CAUSES } else { "" }, &text);
     }
     lines.push(String::new());
+}
+
+/// Columns for the labels of a finding.
+fn label_columns(finding: &Finding) -> usize {
+    let proofs = finding.evidence.iter().map(|proof| columns(&sanitize::line(&proof.label)));
+    let also_causes = if finding.also_causes.is_empty() { 0 } else { columns(ALSO_CAUSES) };
+    let widest = proofs.max().unwrap_or(0).max(also_causes);
+    widest.clamp(MIN_LABEL_COLUMNS, MAX_LABEL_COLUMNS)
+}
+
+/// Commands that verify a finding; those for another host stand under its name.
+fn checks(checks: &[Command], block: &mut Block<'_>) {
+    let mut label = CHECK;
+    let mut host = None;
+    for (check, line) in checks.iter().filter_map(|check| Some((check, command_line(check)?))) {
+        if check.host != host {
+            let name = check.host.as_deref().unwrap_or("this host");
+            block.text(label, &format!("on {}:", sanitize::line(name)));
+            label = "";
+            host.clone_from(&check.host);
+        }
+        block.command(label, &line);
+        label = "";
+    }
+}
+
+/// A command as it can be pasted into a shell; `None` where a terminal cannot show it as it is.
+fn command_line(command: &Command) -> Option<String> {
+    let line = shell::pipeline(&command.argv);
+    matches!(sanitize::line(&line), Cow::Borrowed(_)).then_some(line)
 }
 
 fn title(finding: &Finding, place: &str, margin: &str, style: Style, lines: &mut Vec<String>) {
@@ -74,8 +102,8 @@ fn title(finding: &Finding, place: &str, margin: &str, style: Style, lines: &mut
     for (at, line) in titles.iter().enumerate() {
         let text = paint(line, Paint::Strong, style);
         if at == 0 {
-            let gap = " ".repeat(style.width.saturating_sub(columns(line) + severity.len()));
-            lines.push(format!("{text}{gap}{}", paint(severity, colour, style)));
+            let space = " ".repeat(style.width.saturating_sub(columns(line) + severity.len()));
+            lines.push(format!("{text}{space}{}", paint(severity, colour, style)));
         } else {
             lines.push(text);
         }
@@ -106,7 +134,7 @@ fn processes(processes: &[ProcessName]) -> String {
         }
     }
     let names = names.iter().map(|(name, pids)| {
-        let shown: Vec<_> = pids.iter().take(MOST_PIDS).map(u32::to_string).collect();
+        let shown: Vec<_> = pids.iter().take(MAX_PIDS_LISTED).map(u32::to_string).collect();
         let more = match pids.len() - shown.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -117,18 +145,23 @@ fn processes(processes: &[ProcessName]) -> String {
 }
 
 fn remedy(remedy: &Remedy, block: &mut Block<'_>) {
-    let text = sanitize::lines(&remedy.text);
-    block.text("mend", &text);
-    if let Some(command) = remedy.command.as_deref().filter(|c| !text.contains(*c)) {
-        block.command("", command);
+    block.text(FIX, &sanitize::lines(&remedy.text));
+    if let Some(line) = remedy.command.as_ref().and_then(command_line) {
+        block.command("", &line);
     }
-    let root = if remedy.needs_root { "needs root; " } else { "" };
-    let mut applies = format!("({root}{})", remedy.reaches.words());
+    let root = remedy.needs_root.then_some("needs root");
+    let applies: Vec<&str> = root.into_iter().chain(remedy.reaches.words()).collect();
+    let mut text = match applies[..] {
+        [] => String::new(),
+        _ => format!("({})", applies.join("; ")),
+    };
     if let Some(note) = &remedy.note {
-        applies.push(' ');
-        applies.push_str(&sanitize::lines(note));
+        let space = if text.is_empty() { "" } else { " " };
+        text = format!("{text}{space}{}", sanitize::lines(note));
     }
-    block.text("", &applies);
+    if !text.is_empty() {
+        block.text("", &text);
+    }
 }
 
 /// Labelled lines with one column of labels.
@@ -153,10 +186,7 @@ impl Block<'_> {
 
     /// A command to be pasted: never broken, however long.
     fn command(&mut self, label: &str, command: &str) {
-        let mut head = self.head(label);
-        for line in sanitize::lines(command).lines() {
-            self.lines.push(format!("{head}{}", paint(line, Paint::Code, self.style)));
-            head = self.head("");
-        }
+        let head = self.head(label);
+        self.lines.push(format!("{head}{}", paint(command, Paint::Code, self.style)));
     }
 }

@@ -88,8 +88,7 @@ fn focus(focus: &Focus) -> String {
 /// Whether too much evidence is missing to say that all is well.
 fn is_incomplete(report: &Report) -> bool {
     // Causes that only packets show need a capture.
-    let packets = Source::Packets.name();
-    report.undecided.iter().any(|one| one.needs != packets)
+    report.undecided.iter().any(|one| one.sources != [Source::Packets])
         || report.missing_evidence.iter().any(|missing| ESSENTIAL.contains(&missing.source))
 }
 

@@ -3,9 +3,9 @@
 mod samples;
 
 use ::text::Style;
-use model::{Report, Source};
+use model::{Command, Report, Source};
 use report::{json, text};
-use samples::{healthy, missing, proof, trouble, undecided};
+use samples::{command, healthy, missing, proof, trouble, undecided};
 
 const PLAIN: Style = Style { colour: false, width: 80 };
 
@@ -110,10 +110,11 @@ fn hostile_strings_are_escaped() {
         finding.subject.processes[0].name = EVIL.into();
         finding.impact.text = EVIL.into();
         finding.evidence = vec![proof(EVIL, EVIL, Source::Logs)];
-        finding.checks = vec![EVIL.into()];
+        finding.checks = vec![command(&[&[EVIL]]), command(&[&["ss", EVIL]])];
         for remedy in &mut finding.remedies {
             remedy.text = EVIL.into();
-            remedy.command = Some(format!("{EVIL} command"));
+            remedy.host = Some(EVIL.into());
+            remedy.command = Some(Command { host: Some(EVIL.into()), ..command(&[&[EVIL]]) });
             remedy.note = Some(EVIL.into());
         }
         for effect in &mut finding.also_causes {
@@ -129,6 +130,26 @@ fn hostile_strings_are_escaped() {
     }
     let back: Report = serde_json::from_str(&json(&report)).unwrap();
     assert_eq!(back, report);
+}
+
+/// Words of a command stay single words, whatever they hold.
+#[test]
+fn commands_can_be_pasted() {
+    let mut report = trouble();
+    report.findings.truncate(1);
+    let finding = &mut report.findings[0];
+    finding.checks = vec![
+        command(&[&["tshark", "-r", "$(x); rm -rf / `y`"], &["wc", "-l"]]),
+        Command { host: Some("198.18.0.2".into()), ..command(&[&["ss", "-tin"]]) },
+        Command { host: Some("198.18.0.2".into()), ..command(&[&["nstat", "-az"]]) },
+        command(&[&["ls", "a\nb"]]),
+    ];
+    let text = text(&report, PLAIN);
+    let checks = "   check   tshark -r '$(x); rm -rf / `y`' | wc -l\n   \
+                          on 198.18.0.2:\n           ss -tin\n           nstat -az\n   fix";
+    let squeezed: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wanted: String = checks.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(squeezed.contains(&wanted), "what a terminal cannot show is left out:\n{text}");
 }
 
 /// Texts of many shapes, made by a small generator with a fixed seed (Knuth's MMIX constants).
@@ -216,4 +237,6 @@ fn json_is_stable_and_reads_back() {
     for key in ["cause", "severity", "subject", "impact", "evidence", "remedies", "also_causes"] {
         assert!(value["findings"][0].get(key).is_some(), "no {key} in a finding");
     }
+    let check = &value["findings"][0]["checks"][0]["argv"][0];
+    assert_eq!(check, &serde_json::json!(["ss", "-ltnm", "sport = :80"]));
 }

@@ -3,6 +3,7 @@
 //! - [`figures`]: numbers with their units, as output shows them: `1,193`, `11 MiB`, `3 min 20 s`
 //! - [`parse`]: numbers with their units, as options and scenario files have them: `20ms`, `100mbit`
 //! - [`sanitize`]: untrusted strings made safe for a terminal
+//! - [`shell`]: words of a command quoted for a shell
 //! - [`wrap`](mod@wrap): lines of a given width, with a hanging indent
 //! - [`table`]: columns that are as wide as their cells
 //! - [`chart`]: bars, sparklines, plots
@@ -15,6 +16,7 @@ pub mod figures;
 pub mod paint;
 pub mod parse;
 pub mod sanitize;
+pub mod shell;
 pub mod table;
 pub mod wrap;
 

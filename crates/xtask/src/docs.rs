@@ -72,7 +72,7 @@ fn list_of_causes() -> String {
 # The causes
 
 What netwhy can name. Each page says what the cause is, what proves it, what looks like it and
-is not, how to check it by hand and how to mend it; `netwhy explain CAUSE` prints the same.
+is not, how to verify it by hand and how to fix it; `netwhy explain CAUSE` prints the same.
 
 | cause | is |
 |---|---|

@@ -2,29 +2,30 @@
 //!
 //! ## What happens
 //!
-//! The sender's process gets what it sends in small pieces, and each piece takes a
+//! The sender's process gets its data in small pieces, and each piece takes a
 //! moment: a read of 1 KiB from a store, a row of a query. Between two pieces the
 //! connection has nothing to send. The window is open, the buffers are empty, the
-//! line is idle, and the transfer takes as long as the pieces do.
+//! link is idle, and the transfer takes as long as the pieces do.
 //!
 //! ## Evidence
 //!
 //! A transfer of netwhy itself (`netwhy transfer`), of which both ends are known:
-//! the sender has more to say until the last byte is written. Every few
-//! milliseconds its kernel is asked (`tcp_info`): all that was written is on its
-//! way or has arrived (`tcpi_notsent_bytes` is 0), fewer segments are out than the
-//! congestion window (`tcpi_unacked`, `tcpi_snd_cwnd`) and the receiver's window
-//! allow, and the process is getting its next piece meanwhile.
+//! the sender has more to send until the last byte is written. Every few
+//! milliseconds netwhy asks the sender's kernel (`tcp_info`): everything written is
+//! in flight or has arrived (`tcpi_notsent_bytes` is 0), fewer segments are in
+//! flight than the congestion window (`tcpi_unacked`, `tcpi_snd_cwnd`) and the
+//! receiver's window allow, and the process is getting its next piece.
 //!
 //! ## Threshold
 //!
-//! A quarter of the time in which the sender had something to say, of 200 ms and
-//! more. The time in `write()` itself does not count: that is a busy CPU.
+//! A quarter of the time in which the sender had something to send, of 200 ms or
+//! more. Time in `write()` itself does not count: that is a busy CPU.
 //!
 //! ## Looks like it, but is not
 //!
-//! - A live feed, a video that is sent as it is watched: who sends has no more to
-//!   say. Packets alone do not tell the two apart, and name neither.
+//! - A live feed, or a video that is sent as it is watched: the sender has no more
+//!   to send. Packets alone do not distinguish the two; from them, neither is
+//!   named.
 //! - send-buffer-limited: the process waits in `write()`, or for room.
 //! - receive-window-limited, slow start: a window is full.
 //!
@@ -37,10 +38,10 @@
 //! strace -f -r -e trace=read,pread64,write,sendto,sendfile -p PID
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
 //! In the application: read and write more at once (`--buffer 1MiB` shows what it
-//! brings), read ahead while the last piece is sent, `sendfile`.
+//! gains), read ahead while the last piece is sent, `sendfile`.
 //!
 //! ## References
 //!
@@ -49,42 +50,54 @@
 //!   Internet flow rates (SIGCOMM 2002)
 
 use model::{
-    Evidence, Finding, Impact, ImpactUnit, SenderTimeCategory, Severity, Source, SubjectKind,
-    Transfer, TransferDirection,
+    Command, Evidence, Finding, Impact, ImpactUnit, SenderTimeCategory, Severity, Source,
+    SubjectKind, Transfer, TransferDirection,
 };
 use text::{bytes, count, micros, percent, share};
 
-use crate::Verdict;
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::{advice, advice_about};
+use crate::words::subject;
 
-use crate::make::{With as _, advice, proof, subject};
-use crate::words::command;
+pub(super) const CAUSE: Cause = Cause {
+    id: "application-limited",
+    title: "a sender's process gets its data too slowly",
+    needs: &[&[Source::Transfer]],
+    rule,
+    source: include_str!("application_limited.rs"),
+};
 
-/// Share of the sender's time.
-const LEAST: f64 = 0.25;
+/// Share of the sending time.
+const MIN_TIME_SHARE: f64 = 0.25;
 /// The same, from which on it is most of what is wrong.
-const CRITICAL: f64 = 0.5;
-/// So much time there must have been, microseconds.
-const SENDING_US: u64 = 200_000;
+const MIN_TIME_SHARE_CRITICAL: f64 = 0.5;
+/// Sending time, microseconds.
+const MIN_SENDING_US: u64 = 200_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let transfer = evidence.probes.as_ref().and_then(|probes| probes.transfer.as_ref());
     let Some(transfer) = transfer else {
-        return Verdict::RuledOut("no transfer was made".to_string());
+        return Verdict::nothing_to_check();
     };
     if transfer.senders.is_empty() {
         return Verdict::Undecided {
             needs: "the sender's side of the transfers".to_string(),
-            closes_with: Some("netwhy transfer serve at the other end".to_string()),
+            sources: vec![Source::Transfer],
+            how_to_observe: Some("netwhy transfer serve at the other end".to_string()),
         };
     }
     let (waited, all) = times(transfer);
     let part = share(waited as f64, all as f64);
-    let findings = if all >= SENDING_US && part >= LEAST {
+    let findings = if all >= MIN_SENDING_US && part >= MIN_TIME_SHARE {
         vec![finding(evidence, transfer, waited, all)]
     } else {
         Vec::new()
     };
-    Verdict::of(findings, || format!("the application ({} of the sending time)", percent(part)))
+    Verdict::from_findings(findings, || {
+        format!("the sender (no data {} of the time)", percent(part))
+    })
 }
 
 /// How long the sender had nothing to write, and how long it sent, microseconds.
@@ -108,31 +121,37 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
         (_, None) => ("the sender".to_string(), "the receiver".to_string()),
     };
     let mut text = format!(
-        "{} of {} {sender} had more to send and nothing to\nwrite, with room in both windows \
-         and nothing unsent; {} of\n{} each",
+        "for {} of {}, {sender} had more to send but nothing to write, with room in both windows \
+         and nothing unsent; {} of {} each",
         micros(waited),
         micros(all),
         count(writes, "write"),
         bytes(each),
     );
-    let took =
+    let durations =
         transfer.transfers.iter().filter_map(|one| Some((one.duration_us, one.theory?.total_us)));
-    if let Some((took, theory)) = took.max() {
+    if let Some((duration, theory)) = durations.max() {
         text.push_str(&format!(
-            "; a transfer took {}, theory says {}",
-            micros(took),
+            "; a transfer took {}, in theory {}",
+            micros(duration),
             micros(theory)
         ));
     }
+    let up = transfer.direction == TransferDirection::Up;
+    let fix = format!("{sender}: read and write more at once, read ahead");
     let proof = proof(Source::Probes, "proof", text)
-        .over(evidence, "nothing to write", waited as f64 / 1e3, "ms")
-        .over(evidence, "sending", all as f64 / 1e3, "ms")
-        .over(evidence, "writes", writes as f64, "writes")
-        .at_once("bytes of a write", each as f64, "bytes");
+        .over_window(evidence, "nothing to write", waited as f64 / 1e3, "ms")
+        .over_window(evidence, "sending", all as f64 / 1e3, "ms")
+        .over_window(evidence, "writes", writes as f64, "writes")
+        .at_moment("bytes of a write", each as f64, "bytes");
     Finding {
-        cause: "application-limited".to_string(),
-        title: format!("The sender has its data too late, {} a time", bytes(each)),
-        severity: if part >= CRITICAL { Severity::Critical } else { Severity::Warning },
+        cause: CAUSE.id.to_string(),
+        title: format!("The sender gets its data too slowly, {} at a time", bytes(each)),
+        severity: if part >= MIN_TIME_SHARE_CRITICAL {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        },
         subject: subject(
             SubjectKind::Connection,
             format!("{sender} (sender) > {receiver}"),
@@ -142,7 +161,7 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
         ),
         impact: Impact {
             text: format!(
-                "{}: {} of the sending time for want of data, {}",
+                "{}: {} of the sending time without data to send, {}",
                 count(transfer.started, "transfer"),
                 percent(part),
                 micros(waited)
@@ -152,25 +171,36 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
             share: Some(part),
         },
         evidence: vec![proof],
-        checks: vec![check(evidence, transfer)],
-        remedies: vec![advice(format!("{sender}: read and write more at once, read ahead"))],
+        checks: commands([check(evidence, transfer)]),
+        remedies: vec![match transfer.address.filter(|_| !up) {
+            Some(peer) => advice_about(&peer.ip().to_string(), fix),
+            None => advice(fix),
+        }],
         also_causes: Vec::new(),
     }
 }
 
 /// The same with larger pieces.
-fn check(evidence: &Evidence, transfer: &Transfer) -> String {
-    let peer = transfer.address.map_or_else(|| "HOST".to_string(), |peer| peer.to_string());
-    let way = if transfer.direction == TransferDirection::Up { "up" } else { "down" };
-    command(evidence, &format!("netwhy transfer {peer} --direction {way} --buffer 1MiB"))
+fn check(evidence: &Evidence, transfer: &Transfer) -> Option<Command> {
+    let again = CommandLine::new("netwhy transfer").arg(transfer.address?).args("--direction");
+    let again = match transfer.direction {
+        TransferDirection::Up => again.args("up"),
+        TransferDirection::Down => again.args("down"),
+    };
+    again.args("--buffer 1MiB").in_netns(evidence)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{OneTransfer, Probes, SenderTimeShare, TheoreticalTime, TransferSender};
 
     use super::*;
-    use crate::fixtures::{found, healthy};
+    use crate::fixtures::{findings_of, healthy};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![measured(5_600_000, 1_400_000)]
+    }
 
     fn measured(application: u64, network: u64) -> Evidence {
         let mut evidence = healthy();
@@ -204,17 +234,17 @@ mod tests {
 
     #[test]
     fn fires_when_the_sender_gets_its_data_late() {
-        let finding = &found(rule(&measured(5_600_000, 1_400_000)))[0];
-        assert_eq!(finding.title, "The sender has its data too late, 1,024 B a time");
+        let finding = &findings_of(rule(&measured(5_600_000, 1_400_000)))[0];
+        assert_eq!(finding.title, "The sender gets its data too slowly, 1,024 B at a time");
         assert_eq!(finding.severity, Severity::Critical);
         let text = &finding.evidence[0].text;
-        assert!(text.contains("4,000 writes of\n1,024 B each"), "{text}");
-        assert!(text.contains("took 1.7 s, theory says 433 ms"), "{text}");
+        assert!(text.contains("4,000 writes of 1,024 B each"), "{text}");
+        assert!(text.contains("took 1.7 s, in theory 433 ms"), "{text}");
         assert!(finding.subject.name.starts_with("198.18.0.2:7717 (sender) > this host"));
     }
 
     #[test]
-    fn stays_quiet_when_the_path_or_the_cpu_holds_it_or_it_was_short() {
+    fn stays_quiet_when_the_path_or_the_cpu_limits_or_it_was_short() {
         for (application, network) in [(1_000_000, 9_000_000), (0, 9_000_000), (90_000, 10_000)] {
             let verdict = rule(&measured(application, network));
             assert!(matches!(verdict, Verdict::RuledOut(_)), "{application} {network}");
@@ -222,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn undecided_is_for_those_who_did_not_transfer() {
-        // Who only watches a host is not told of it at all.
+    fn undecided_without_the_side_of_the_sender() {
+        // Watching a host says nothing about it.
         let report = crate::diagnose(&healthy());
         assert!(report.undecided.is_empty());
         assert!(report.ruled_out.iter().all(|out| out.cause != "application-limited"));
-        // A transfer whose sender is another program does not tell.
+        // A transfer whose sender is another program does not decide it.
         let mut evidence = measured(1, 1);
         let probes = evidence.probes.as_mut().unwrap();
         probes.transfer.as_mut().unwrap().senders.clear();

@@ -2,32 +2,33 @@
 //!
 //! ## What happens
 //!
-//! The narrowest place of the path has a long queue, and a transfer fills it.
-//! Nothing is lost, or late, and the rate is that of the line; but everything that
-//! passes there waits behind the queue: the round trip grows from milliseconds to
+//! The bottleneck of the path has a long queue, and a transfer fills it. Little is
+//! lost and the throughput is that of the link, but everything that passes the
+//! bottleneck waits in the queue: the round trip grows from milliseconds to
 //! hundreds.
 //!
 //! ## Evidence
 //!
-//! In packets: round trips under load of twice the shortest and more, that follow
-//! the bytes on their way: the more is sent, the longer they take. At the receiver
-//! of the data they are known by time stamps and their echo.
+//! In packets: round trips under load of at least twice the shortest, which follow
+//! the bytes in flight: the more is in flight, the longer they take. At the
+//! receiver of the data, round trips are measured by time stamps and their echo.
 //!
 //! ## Threshold
 //!
 //! At least a third of ten or more round trips are twice the shortest and 20 ms
-//! longer, and they follow the bytes that were out (correlation 0.3 and more). Or
-//! losses begin, one time in five or more, just after such a round trip: then the
-//! queue was full (other losses come while it drains). In the queue stand two full
-//! segments and more, by the sizes that the SYNs allow: where an acknowledgement is
-//! lost, or the capture lost it, round trips seem long too. Between the ends there
-//! is a path: on one host no line is narrow, and who acknowledges late waits for a
-//! CPU.
+//! longer, and they follow the bytes in flight (correlation 0.3 or more). Or losses
+//! begin, at least one time in five, just after such a round trip: then the queue
+//! was full (other losses come while it drains). At least two full segments are in
+//! the queue, by the sizes that the SYNs allow: where an acknowledgement is lost,
+//! or the capture lost it, round trips seem long too. There is a path between the
+//! ends: within one host no link is the bottleneck, and an end that acknowledges
+//! late waits for a CPU.
 //!
 //! ## Looks like it, but is not
 //!
 //! - A path that became longer: the round trip changes once, whatever is sent.
-//! - Wi-Fi and mobile schedulers: round trips vary, and do not follow the bytes.
+//! - Wi-Fi and mobile schedulers: round trips vary, and do not follow the bytes in
+//!   flight.
 //! - rate-policed: packets are dropped, none waits.
 //! - An end that acknowledges late because it has no CPU.
 //!
@@ -39,115 +40,145 @@
 //! ping HOST    # while the transfer runs, and without it
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! At the narrow place: queue management (fq_codel, cake), or a shorter queue. At
-//! the sender: bbr, which keeps the queue short, or pacing below the rate of the
-//! line (`SO_MAX_PACING_RATE`), or fewer bytes out (`tcp_notsent_lowat` does not
-//! help: these bytes are on their way).
+//! At the bottleneck: queue management (fq_codel, cake), or a shorter queue. At the
+//! sender: bbr, which keeps the queue short, or pacing below the rate of the link
+//! (`SO_MAX_PACING_RATE`), or fewer bytes in flight (`tcp_notsent_lowat` does not
+//! help: these bytes are in flight already).
 //!
 //! ## References
 //!
 //! - Gettys, Nichols: Bufferbloat: dark buffers in the Internet (CACM 2012)
 //! - RFC 7567 (queue management), RFC 8289 (CoDel)
 
-use model::{Evidence, Finding, RoundTrips};
-use text::{bit_rate, bytes, micros, percent};
+use model::{Evidence, Finding, Reach, RoundTrips, Source};
+use text::{bit_rate, bytes, count, micros, number, percent};
 
-use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::cause::{Cause, Verdict};
+use crate::proofs::WithFigures as _;
+use crate::remedies::{Noted as _, qdisc, sysctl_on};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "bufferbloat",
+    title: "a queue on the path fills and delays everything",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("bufferbloat.rs"),
+};
 
 /// Share of the round trips that a queue made long.
-const INFLATED: f64 = 1.0 / 3.0;
-/// Round trips that tell something.
-const SAMPLES: u64 = 10;
-/// Losses of which one must begin after a long one.
+const MIN_INFLATED_SHARE: f64 = 1.0 / 3.0;
+/// Round trips that were measured.
+const MIN_SAMPLES: u64 = 10;
+/// One in so many losses begins after a long round trip.
 const ONE_IN: u64 = 5;
 /// Bytes of a full segment where no SYN allows less.
-const SEGMENT: u16 = 1460;
-/// How closely they follow what is out.
-const FOLLOWS: f64 = 0.3;
+const MAX_SEGMENT_BYTES: u16 = 1460;
+/// Full segments in the queue.
+const MIN_SEGMENTS_QUEUED: f64 = 2.0;
+/// Correlation of round trips with the bytes in flight.
+const MIN_FLIGHT_CORRELATION: f64 = 0.3;
+/// Share of the throughput to which queue management is set, so that the queue is there and not at
+/// the bottleneck.
+const SHAPED_SHARE: f64 = 0.95;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let lost = |way: Way<'_>| hit(way).map(|(_, us)| us);
-    verdict(evidence, lost, finding, |packets| {
-        let trips = packets.directions().filter_map(|way| way.round_trip);
+    let lost = |direction: StreamDirection<'_>| hit(direction).map(|(_, us)| us);
+    verdict_from_packets(evidence, lost, finding, |packets| {
+        let trips = packets.directions().filter_map(|direction| direction.round_trip);
         let most = trips.map(|trips| trips.max_us).max();
-        format!("queues (round trip at most {})", micros(most.unwrap_or(0)))
+        match most {
+            Some(most) => format!("queues (round trips up to {})", micros(most)),
+            None => "queues (no round trip measured)".to_string(),
+        }
     })
 }
 
-fn hit(way: Way<'_>) -> Option<(RoundTrips, u64)> {
-    let trips = way.sent().round_trip?;
-    let follows = trips.follows_flight.is_some_and(|follows| follows >= FOLLOWS);
-    let long = trips.samples >= SAMPLES && trips.inflated >= INFLATED;
-    // Time in which packets stood in the queue: nobody can tell how much of it was waited for.
+fn hit(direction: StreamDirection<'_>) -> Option<(RoundTrips, u64)> {
+    let trips = direction.sent().round_trip?;
+    let follows = trips.follows_flight.is_some_and(|follows| follows >= MIN_FLIGHT_CORRELATION);
+    let long = trips.samples >= MIN_SAMPLES && trips.inflated >= MIN_INFLATED_SHARE;
+    // Time that packets were in the queue; how much of it somebody waited for is not known.
     let queue = trips.mean_us.saturating_sub(trips.min_us);
-    // Late segments have long round trips, and no queue.
-    let full = !way.sent().is_mostly_reordered()
+    // Late segments have long round trips without a queue.
+    let full = !direction.sent().is_mostly_reordered()
         && trips.losses_after_long > 0
         && trips.losses_after_long * ONE_IN >= trips.losses;
-    let several = standing(way) >= 2.0 * f64::from(segment(way)) && !way.on_one_host();
-    let enough = trips.samples >= SAMPLES && several;
+    let several = queued_bytes(direction) >= MIN_SEGMENTS_QUEUED * f64::from(segment(direction))
+        && !direction.is_within_one_host();
+    let enough = trips.samples >= MIN_SAMPLES && several;
     (enough && ((long && follows) || full)).then_some((trips, queue))
 }
 
-/// Bytes a second that a direction carried on average.
-fn speed(way: Way<'_>) -> f64 {
-    way.sent().new_bytes as f64 * 1e6 / way.stream.span_us.max(1) as f64
+/// Bytes per second that a direction carried on average.
+fn throughput(direction: StreamDirection<'_>) -> f64 {
+    direction.sent().new_bytes as f64 * 1e6 / direction.stream.span_us.max(1) as f64
 }
 
-/// Bytes of a full segment, as far as is known.
-fn segment(way: Way<'_>) -> u16 {
-    let allowed = [way.sent(), way.back()].into_iter().filter_map(|one| one.mss);
-    allowed.min().unwrap_or(SEGMENT).min(SEGMENT)
+/// Bytes of a full segment, by the SYNs.
+fn segment(direction: StreamDirection<'_>) -> u16 {
+    let allowed = [direction.sent(), direction.reverse()].into_iter().filter_map(|one| one.mss);
+    allowed.min().unwrap_or(MAX_SEGMENT_BYTES).min(MAX_SEGMENT_BYTES)
 }
 
-/// Bytes that stood in the queue on average.
-fn standing(way: Way<'_>) -> f64 {
-    let trips = way.sent().round_trip.unwrap_or_default();
-    speed(way) * trips.mean_us.saturating_sub(trips.min_us) as f64 / 1e6
+/// Bytes that were in the queue on average.
+fn queued_bytes(direction: StreamDirection<'_>) -> f64 {
+    let trips = direction.sent().round_trip.unwrap_or_default();
+    throughput(direction) * trips.mean_us.saturating_sub(trips.min_us) as f64 / 1e6
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let trips = way.sent().round_trip.unwrap_or_default();
-    let text = format!(
-        "round trip {} empty, {} on average, {} at most; it follows the\n\
-         bytes on their way (correlation {:.2}); about {} stood in the queue;\n\
-         {} of {} times it was full when losses began",
+    let direction = group.worst();
+    let trips = direction.sent().round_trip.unwrap_or_default();
+    let mut text = format!(
+        "round trip {} with an empty queue, {} on average, up to {}; \
+         about {} in the queue",
         micros(trips.min_us),
         micros(trips.mean_us),
         micros(trips.max_us),
-        trips.follows_flight.unwrap_or(0.0),
-        bytes(standing(way) as u64),
-        trips.losses_after_long,
-        trips.losses,
+        bytes(queued_bytes(direction) as u64),
     );
+    if let Some(follows) = trips.follows_flight {
+        text.push_str(&format!("; correlation with the bytes in flight {follows:.2}"));
+    }
+    if trips.losses > 0 {
+        text.push_str(&format!(
+            "; the queue was full {} of {} that losses began",
+            number(trips.losses_after_long),
+            count(trips.losses, "time"),
+        ));
+    }
     let proof = group
         .proof(evidence, "proof", text)
-        .at_once("shortest round trip", trips.min_us as f64 / 1e3, "ms")
-        .over(evidence, "mean round trip", trips.mean_us as f64 / 1e3, "ms");
+        .at_moment("shortest round trip", trips.min_us as f64 / 1e3, "ms")
+        .over_window(evidence, "mean round trip", trips.mean_us as f64 / 1e3, "ms");
     let (sender, receiver) = (group.sender(), group.receiver());
+    let host = group.sending_host();
+    let rate = throughput(direction) * 8.0;
+    let qdisc = qdisc(
+        format!("cake bandwidth {:.0}kbit", rate * SHAPED_SHARE / 1e3),
+        "at the bottleneck: queue management (cake, fq_codel) or a shorter queue".to_string(),
+    );
+    let name = "net.ipv4.tcp_congestion_control";
+    let bbr = sysctl_on(&host, name, "bbr", Reach::NewConnections)
+        .noted(format!("or pace below {} (SO_MAX_PACING_RATE)", bit_rate(rate)));
     let mut finding = group.finding(
         evidence,
-        "bufferbloat",
+        CAUSE.id,
         format!(
-            "A queue on the way delays everything: {} become {}",
+            "A full queue on the path delays everything: {} become {}",
             micros(trips.min_us),
-            micros(if trips.inflated >= INFLATED { trips.mean_us } else { trips.max_us })
+            micros(if trips.inflated >= MIN_INFLATED_SHARE { trips.mean_us } else { trips.max_us })
         ),
         "",
         vec![proof],
-        vec![
-            advice("queue management at the narrow place (fq_codel, cake), or a shorter queue"),
-            advice(format!("{sender}: bbr, or pacing below {}", bit_rate(speed(way) * 8.0))),
-        ],
+        vec![qdisc, bbr],
     );
     finding.impact.text = format!(
-        "{}: {} of the round trips from {sender} to\n{receiver} are twice the shortest and longer",
-        group.streams_words(),
+        "{}: {} of the round trips from {sender} to {receiver} are at least twice the shortest",
+        group.streams_text(),
         percent(trips.inflated)
     );
     finding.impact.share = Some(trips.inflated);
@@ -156,15 +187,18 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
-    use model::Source;
-
+pub(super) mod tests {
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![queued(0.9, 0.8)]
+    }
 
     fn queued(inflated: f64, follows: f64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         let trips = sent.round_trip.as_mut().unwrap();
         (trips.mean_us, trips.inflated, trips.follows_flight) = (400_000, inflated, Some(follows));
         evidence
@@ -172,8 +206,11 @@ mod tests {
 
     #[test]
     fn fires_for_long_round_trips_that_follow_the_flight() {
-        let finding = &found(rule(&queued(0.9, 0.8)))[0];
-        assert_eq!(finding.title, "A queue on the way delays everything: 20 ms become 400 ms");
+        let finding = &findings_of(rule(&queued(0.9, 0.8)))[0];
+        assert_eq!(
+            finding.title,
+            "A full queue on the path delays everything: 20 ms become 400 ms"
+        );
     }
 
     #[test]
@@ -185,26 +222,26 @@ mod tests {
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "one of six");
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.round_trip.as_mut().unwrap().losses_after_long = 2;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
-    fn stays_quiet_for_a_few_and_for_those_that_follow_nothing() {
+    fn stays_quiet_for_a_few_and_without_correlation() {
         assert!(matches!(rule(&queued(0.2, 0.8)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&queued(0.9, 0.1)), Verdict::RuledOut(_)));
     }
 
     #[test]
-    fn stays_quiet_where_no_queue_is() {
+    fn stays_quiet_where_there_is_no_queue() {
         let mut evidence = queued(0.9, 0.8);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         let sent = stream.from_server.new_bytes;
-        // 400 ms of a few bytes a second are late acknowledgements.
+        // 400 ms of a few bytes per second are late acknowledgements.
         stream.from_server.new_bytes = 100;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_server.new_bytes = sent;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.client.set_ip(stream.server.ip());
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "on one host");
@@ -213,8 +250,8 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("bufferbloat").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

@@ -2,35 +2,36 @@
 //!
 //! ## What happens
 //!
-//! The peer has closed its end, the kernel has told the process, and the process
-//! does not close its own: the socket stays in CLOSE_WAIT for as long as the
-//! process lives. Each holds a file descriptor and memory; at the limit of open
-//! files the process accepts and connects no more.
+//! The peer has closed its end, the kernel has let the process know, and the
+//! process does not close its own: the socket stays in CLOSE_WAIT for as long as
+//! the process lives. Each of them holds a file descriptor and memory; at the limit
+//! of open files, the process accepts and connects no more.
 //!
 //! ## Evidence
 //!
-//! - the sockets in CLOSE_WAIT of one process, looked at several times in the
-//!   window: their number only grows, and none of them is ever closed; or
-//! - a standing stock of them, all silent for more than a minute.
+//! - the sockets in CLOSE_WAIT of one process, sampled several times in the window:
+//!   their number only increases, and none of them is ever closed; or
+//! - a stock of them that stays, all silent for more than a minute.
 //!
 //! ## Threshold
 //!
-//! Growth: at least 3 more at the end than at the beginning, never fewer at one
-//! look than at the one before, none closed, and at least 5 that were there at the
-//! last three looks: an application that closes late shows some that leave, and a
-//! busy one some that have just come. Stock: at least 100 that
-//! stayed through the window, the oldest silent for 60 s, which is longer than
-//! servers wait before they close (nginx `keepalive_timeout` 75 s counts from the
-//! last request, not from the peer's close).
+//! Increase: at least 3 more at the end than at the beginning, never fewer in one
+//! sample than in the one before, none closed, and at least 5 that were there in
+//! the last three samples. An application that closes late shows some that leave,
+//! and a busy one some that have just arrived. Stock: at least 100 that stayed
+//! through the window, the oldest silent for 60 s, which is longer than servers
+//! wait before they close (nginx `keepalive_timeout` 75 s counts from the last
+//! request, not from the peer's close).
 //!
 //! ## Looks like it, but is not
 //!
-//! - A few sockets in CLOSE_WAIT for moments: the process is about to close them.
-//! - A half-closed connection: the peer has said all and still listens, the
-//!   process still sends. Sockets that have something to send, or have sent since
-//!   they were first seen in CLOSE_WAIT, are not counted.
-//! - A process that is stopped or starved: its sockets leave when it runs again.
-//! - FIN_WAIT_2 on the other end is the same leak, seen by the peer.
+//! - A few sockets in CLOSE_WAIT for a moment: the process is about to close them.
+//! - A half-closed connection: the peer has sent everything and still listens, and
+//!   the process still sends. Sockets that have something to send, or have sent
+//!   since they were first in CLOSE_WAIT, are not counted.
+//! - A process that is stopped or gets no CPU: its sockets leave when it runs
+//!   again.
+//! - FIN_WAIT_2 at the other end is the same leak, observed at the peer.
 //!
 //! ## Check by hand
 //!
@@ -38,11 +39,11 @@
 //! ss -Htnp state close-wait | grep -o 'pid=[0-9]*' | sort | uniq -c
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! It is a fault of the process: it must call close() when read() returns 0, also
-//! on its error paths. No sysctl ends CLOSE_WAIT. Restarting the process frees
-//! the sockets; a higher limit of open files buys time.
+//! It is a bug in the process: it must call close() when read() returns 0, on its
+//! error paths too. No sysctl limits CLOSE_WAIT. Restarting the process frees the
+//! sockets; a higher limit of open files buys time.
 //!
 //! ## References
 //!
@@ -54,50 +55,63 @@ use model::{
 };
 use text::{count, number, share};
 
-use crate::Verdict;
-use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, name, processes};
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::advice;
+use crate::words::{process_name, processes, subject, title};
 
-/// Growth that is no accident.
-const GROWTH: u64 = 3;
-/// Sockets that have stayed for some looks, which make a growing number a leak.
-const GROWING: u64 = 5;
-/// Sockets that make a standing number a leak.
-const STOCK: u64 = 100;
+pub(super) const CAUSE: Cause = Cause {
+    id: "close-wait-leak",
+    title: "a process never closes what its peers have closed",
+    needs: &[&[Source::Sockets]],
+    rule,
+    source: include_str!("close_wait_leak.rs"),
+};
+
+/// Increase that is no accident.
+const MIN_INCREASE: u64 = 3;
+/// Sockets that have stayed for some samples, which make an increasing number a leak.
+const MIN_SETTLED: u64 = 5;
+/// Sockets that make a constant number a leak.
+const MIN_STOCK: u64 = 100;
 /// Silence of the oldest of them, milliseconds.
-const SILENT_MS: u32 = 60_000;
-/// Share of the open files that are leaked sockets, from which on it is critical.
-const CRITICAL: f64 = 0.5;
+const MIN_SILENCE_MS: u32 = 60_000;
+/// Share of the open files that are leaked sockets from which on it is critical.
+const MIN_SHARE_CRITICAL: f64 = 0.5;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let groups =
         evidence.sockets.as_ref().map(|sockets| &sockets.close_wait[..]).unwrap_or_default();
-    let leaks = groups.iter().filter(|group| leaks(group));
-    let findings = leaks.map(|group| finding(evidence, group)).collect();
-    Verdict::of(findings, || {
+    let leaking = groups.iter().filter(|group| leaks(group));
+    let findings = leaking.map(|group| finding(evidence, group)).collect();
+    Verdict::from_findings(findings, || {
         let most = groups.iter().map(|group| group.count.max).max().unwrap_or(0);
-        format!("CLOSE_WAIT (at most {} of one process)", number(most))
+        match most {
+            0 => "CLOSE_WAIT (none)".to_string(),
+            _ => format!("CLOSE_WAIT (up to {} of one process)", number(most)),
+        }
     })
 }
 
-fn grows(group: &CloseWait) -> bool {
+fn increases(group: &CloseWait) -> bool {
     group.count.samples >= 3
         && group.left == 0
         && !group.fell
-        && group.settled >= GROWING
-        && group.count.last >= group.count.first.saturating_add(GROWTH)
+        && group.settled >= MIN_SETTLED
+        && group.count.last >= group.count.first.saturating_add(MIN_INCREASE)
 }
 
 fn leaks(group: &CloseWait) -> bool {
-    let stands = group.stayed >= STOCK && group.oldest_ms.is_some_and(|ms| ms >= SILENT_MS);
-    grows(group) || stands
+    let stays = group.stayed >= MIN_STOCK && group.oldest_ms.is_some_and(|ms| ms >= MIN_SILENCE_MS);
+    increases(group) || stays
 }
 
 fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
     let pids: Vec<u32> = group.pid.into_iter().collect();
-    let who = processes(evidence, &pids);
-    let process = name(&who).unwrap_or("a process").to_string();
-    let grown = group.count.last.saturating_sub(group.count.first);
+    let owners = processes(evidence, &pids);
+    let process = process_name(&owners).unwrap_or_else(|| "a process".to_string());
+    let increase = group.count.last.saturating_sub(group.count.first);
     let known = group.pid.and_then(|pid| evidence.process(pid));
     let of_files = known.and_then(|process| {
         let limit = process.open_files_limit?;
@@ -111,8 +125,8 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
     );
     if let Some(ms) = group.oldest_ms {
         text.push_str(&format!(
-            "\nthe oldest has been silent for {} s",
-            number(u64::from(ms / 1000))
+            "\nthe oldest has been silent for {}",
+            text::duration(std::time::Duration::from_millis(u64::from(ms)))
         ));
     }
     let mut ends = Vec::new();
@@ -126,33 +140,39 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
         text.push_str(&format!("\n{}", ends.join(", ")));
     }
     let severity = match of_files {
-        Some((share, _)) if share >= CRITICAL => Severity::Critical,
+        Some((share, _)) if share >= MIN_SHARE_CRITICAL => Severity::Critical,
         _ => Severity::Warning,
     };
-    let rate = share(grown as f64, evidence.window.seconds());
-    let left = of_files.filter(|_| rate > 0.0).map(|(_, limit)| {
+    let rate = share(increase as f64, evidence.window.seconds());
+    let seconds_left = of_files.filter(|_| rate > 0.0).map(|(_, limit)| {
         let open = known.and_then(|p| p.open_files).map_or(group.count.last, |open| open.last);
         limit.saturating_sub(open) as f64 / rate
     });
-    let mut impact = format!("{} held for nothing", count(group.count.last, "socket"));
-    if grown > 0 {
-        impact.push_str(&format!(", {} more in the window", number(grown)));
+    let mut impact = format!("{} leaked", count(group.count.last, "socket"));
+    if increase > 0 {
+        impact.push_str(&format!(", {} of them in the window", number(increase)));
     }
-    if let Some(seconds) = left {
-        impact.push_str(&format!("; its files last for {} s more", number(seconds.round() as u64)));
+    if let Some(seconds) = seconds_left {
+        let seconds = seconds.round() as u64;
+        let left = text::duration(std::time::Duration::from_secs(seconds));
+        impact.push_str(&format!("; at this rate its file descriptors are used up in {left}"));
     }
-    let filter = match group.pid {
-        Some(pid) => format!("ss -Htnp state close-wait | grep -c pid={pid},"),
-        None => "ss -Htnp state close-wait | wc -l".to_string(),
+    let sockets = CommandLine::new("ss -Htnp state close-wait");
+    let check = match group.pid {
+        Some(pid) => sockets.pipe("grep -c").arg(format!("pid={pid},")),
+        None => sockets.pipe("wc -l"),
     };
-    let mut restart = advice(format!("until then: restart {process}; its sockets are freed"));
+    let mut restart = advice(format!("until then, restart {process}: that frees its sockets"));
     restart.needs_root = true;
     restart.reaches = Reach::AfterReload;
     Finding {
-        cause: "close-wait-leak".to_string(),
-        title: format!("{process} never closes what its peers have closed"),
+        cause: CAUSE.id.to_string(),
+        title: title(
+            format!("{process} never closes what its peers have closed"),
+            "A process never closes what its peers have closed",
+        ),
         severity,
-        subject: subject(SubjectKind::Process, process.clone(), None, None, who),
+        subject: subject(SubjectKind::Process, process.clone(), None, None, owners),
         impact: Impact {
             text: impact,
             unit: ImpactUnit::SocketsLeaked,
@@ -161,13 +181,13 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
         },
         evidence: vec![
             proof(Source::Sockets, "proof", text)
-                .over(evidence, "CLOSE_WAIT, first", group.count.first as f64, "sockets")
-                .over(evidence, "CLOSE_WAIT, last", group.count.last as f64, "sockets")
-                .over(evidence, "CLOSE_WAIT, closed", group.left as f64, "sockets"),
+                .over_window(evidence, "CLOSE_WAIT, first", group.count.first as f64, "sockets")
+                .over_window(evidence, "CLOSE_WAIT, last", group.count.last as f64, "sockets")
+                .over_window(evidence, "CLOSE_WAIT, closed", group.left as f64, "sockets"),
         ],
-        checks: vec![command(evidence, &filter)],
+        checks: commands([check.in_netns(evidence)]),
         remedies: vec![
-            advice(format!("{process} must call close() when read() returns 0: a fault in it")),
+            advice(format!("{process} must call close() when read() returns 0: it is a bug in it")),
             restart,
         ],
         also_causes: Vec::new(),
@@ -175,15 +195,20 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::Gauge;
 
     use super::*;
-    use crate::fixtures::{end, found, gauge, healthy, lose, process};
+    use crate::fixtures::{add_process, address, findings_of, gauge, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![leaking(gauge(10, 60))]
+    }
 
     fn leaking(count: Gauge) -> Evidence {
         let mut evidence = healthy();
-        process(&mut evidence, 7, "python3");
+        add_process(&mut evidence, 7, "python3");
         evidence.sockets.as_mut().unwrap().close_wait.push(CloseWait {
             pid: Some(7),
             count,
@@ -193,7 +218,7 @@ mod tests {
             settled: count.last,
             oldest_ms: Some(8_000),
             local_port: Some(8080),
-            remote: Some(end("198.18.0.9:4000")),
+            remote: Some(address("198.18.0.9:4000")),
         });
         evidence
     }
@@ -203,20 +228,21 @@ mod tests {
     }
 
     #[test]
-    fn fires_when_they_only_grow() {
-        let finding = &found(rule(&leaking(gauge(10, 60))))[0];
+    fn fires_when_their_number_only_increases() {
+        let finding = &findings_of(rule(&leaking(gauge(10, 60))))[0];
         assert_eq!(finding.subject.processes[0].name, "python3");
         assert_eq!(finding.impact.amount, 60.0);
-        assert!(finding.impact.text.contains("50 more in the window; its files last for 195 s"));
+        assert!(finding.impact.text.ends_with("used up in 3 min 15 s"), "{finding:?}");
+        assert!(finding.impact.text.contains("50 of them in the window; at this rate its file"));
         assert_eq!(finding.remedies[0].reaches, Reach::Elsewhere);
     }
 
     #[test]
-    fn fires_for_an_old_standing_stock() {
+    fn fires_for_an_old_stock() {
         let mut evidence = leaking(gauge(700, 700));
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         group(&mut evidence).oldest_ms = Some(3_600_000);
-        assert_eq!(found(rule(&evidence))[0].severity, Severity::Critical);
+        assert_eq!(findings_of(rule(&evidence))[0].severity, Severity::Critical);
     }
 
     #[test]
@@ -228,7 +254,7 @@ mod tests {
         group(&mut evidence).fell = true;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         assert!(matches!(rule(&leaking(gauge(0, 4))), Verdict::RuledOut(_)));
-        // A busy proxy: at the last look, some that the peer has just closed.
+        // A busy proxy: in the last sample, some that the peer has just closed.
         let mut evidence = leaking(gauge(0, 9));
         group(&mut evidence).settled = 0;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
@@ -237,18 +263,18 @@ mod tests {
     #[test]
     fn undecided_without_sockets() {
         let mut evidence = leaking(gauge(10, 60));
-        lose(&mut evidence, Source::Sockets);
-        let verdict = crate::cause("close-wait-leak").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Sockets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 
     #[test]
-    fn odd_numbers_harm_nobody() {
+    fn extreme_values_do_not_panic() {
         let mut evidence = leaking(gauge(0, u64::MAX));
         evidence.window.duration_ms = 0;
         evidence.processes.as_mut().unwrap()[0].open_files_limit = Some(0);
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
         evidence.processes = None;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

@@ -2,46 +2,48 @@
 //!
 //! ## What happens
 //!
-//! Bits flip on the way: a bad cable or transceiver, a network card or a router
-//! with bad memory, a device that rewrites packets and miscounts. The checksum
-//! fails, and the kernel drops the segment without a word. To its sender that is
-//! loss: it sends again, and slows down. And a checksum of 16 bits lets one in
-//! 65,536 damaged segments pass.
+//! Bits flip on the path: a bad cable or transceiver, a network card or a router
+//! with bad memory, a device that rewrites packets and computes a wrong checksum.
+//! The checksum fails, and the kernel silently drops the segment. To its sender
+//! that is loss: it retransmits, and slows down. And a checksum of 16 bits lets one
+//! in 65,536 damaged segments pass.
 //!
 //! ## Evidence
 //!
 //! The kernel's counters `TcpInCsumErrors` and `UdpInCsumErrors` (and those of
-//! IPv6) over the window, against what arrived; and which connections dropped
-//! segments, by their own counters. In packets, behind the place of the damage: the
-//! checksums of segments that were captured whole, once something was sent again.
+//! IPv6) over the window, compared with the packets received; and which connections
+//! dropped segments, by their own counters. In packets, behind the place of the
+//! damage: the checksums of segments that were captured whole, once something was
+//! retransmitted.
 //!
 //! ## Threshold
 //!
-//! Five damaged packets and more, and one in 10,000 that arrived: a link in order
-//! has none. In packets no more than half of those that were looked at, and no more
-//! than were sent again.
+//! Five damaged packets or more, and one in 10,000 received: a healthy link has
+//! none. In packets, at most half of those verified, and at most as many as were
+//! retransmitted.
 //!
 //! ## Looks like it, but is not
 //!
-//! - packet-loss: the segment never arrived, no counter grows here.
+//! - packet-loss: the segment never arrived, no counter increases here.
 //! - Outgoing packets with wrong checksums in a capture: the network card fills
-//!   them in after the place of capture (offload). What the kernel leaves in their
-//!   place is known, and such packets are not sent again.
+//!   them in behind the place of capture (offload). netwhy recognises what the
+//!   kernel leaves in their place, and such packets are not retransmitted.
 //! - A scanner that sends broken packets on purpose: single ones.
 //!
 //! ## Check by hand
 //!
 //! ```sh
 //! nstat -az TcpInCsumErrors UdpInCsumErrors
-//! # errors that the network card saw itself: rx_crc_errors and the like
+//! # errors that the network card counted itself: rx_crc_errors and the like
 //! ethtool -S DEVICE | grep -i err
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! Cable, transceiver, port, network card: exchange one after the other. Where the
-//! card's own counters show nothing, the damage is done by a device that computes
-//! checksums anew, or by the card's offload: `ethtool -K DEVICE rx off` tells.
+//! Cable, transceiver, port, network card: replace one after the other. Where the
+//! card's own counters show nothing, a device that computes checksums anew does the
+//! damage, or the card's offload: `ethtool -K DEVICE rx off` shows whether it is
+//! the card.
 //!
 //! ## References
 //!
@@ -51,83 +53,91 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use model::{Evidence, Finding, Impact, ImpactUnit, Severity, Source, SubjectKind};
+use model::{
+    Evidence, Finding, Impact, ImpactUnit, Packets, Remedy, Severity, Source, SubjectKind,
+};
 use text::{count, number, percent, share};
 
-use crate::Verdict;
-use crate::make::{With as _, advice, proof, subject};
-use crate::words::command;
+use crate::captured::{MIN_DAMAGED, MIN_DAMAGED_SHARE};
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::{Noted as _, advice, ethtool};
+use crate::words::subject;
 
 mod packets;
 
-pub(super) use packets::is_damaged;
+pub(super) const CAUSE: Cause = Cause {
+    id: "corruption",
+    title: "packets arrive damaged, and the kernel drops them",
+    needs: &[&[Source::Counters], &[Source::Packets]],
+    rule,
+    source: include_str!("corruption.rs"),
+};
 
-/// Damaged packets from which it is no accident.
-const LEAST: u64 = 5;
-/// Share of what arrived.
-const SHARE: f64 = 1e-4;
-/// From this share on, it is critical: no transfer is fast with so much loss.
-const CRITICAL: f64 = 1e-3;
-/// Counters of damaged packets, each with that of all that arrived.
+/// Share of the packets received from which on it is critical: no transfer is fast with so much loss.
+const MIN_SHARE_CRITICAL: f64 = 1e-3;
+/// Counters of damaged packets, each with that of all packets received.
 const COUNTERS: [(&str, &str); 3] = [
     ("TcpInCsumErrors", "TcpInSegs"),
     ("UdpInCsumErrors", "UdpInDatagrams"),
     ("Udp6InCsumErrors", "Udp6InDatagrams"),
 ];
-/// Peers that are told.
-const PEERS: usize = 3;
+/// Peers that are listed.
+const MAX_PEERS_LISTED: usize = 3;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let grew = |name: &str| evidence.increase(name).unwrap_or(0);
-    let damaged: u64 = COUNTERS.iter().map(|(damaged, _)| grew(damaged)).sum();
-    let arrived: u64 = COUNTERS.iter().map(|(_, all)| grew(all)).sum();
-    let part = share(damaged as f64, arrived.max(damaged) as f64);
-    let grew = damaged >= LEAST && part >= SHARE;
+    let increase = |name: &str| evidence.increase(name).unwrap_or(0);
+    let damaged = COUNTERS.iter().map(|(damaged, _)| increase(damaged));
+    let damaged = damaged.fold(0, u64::saturating_add);
+    let received = COUNTERS.iter().map(|(_, all)| increase(all)).fold(0, u64::saturating_add);
+    let part = share(damaged as f64, received.max(damaged) as f64);
+    let counted = damaged >= MIN_DAMAGED && part >= MIN_DAMAGED_SHARE;
     let captured = evidence.packets.as_ref();
-    // The counters have no focus.
-    if grew && evidence.focus.is_everything() {
+    // The counters are those of the whole host.
+    if counted && evidence.focus.is_everything() {
         let mut finding = finding(evidence, damaged, part);
         finding.evidence.extend(captured.and_then(|packets| packets::proof(evidence, packets)));
         return Verdict::Found(vec![finding]);
     }
     let findings = captured.map(|packets| packets::findings(evidence, packets));
-    Verdict::of(findings.unwrap_or_default(), || match captured {
-        _ if grew => "damaged packets (the counters have no focus)".to_string(),
+    Verdict::from_findings(findings.unwrap_or_default(), || match captured {
+        _ if counted => "damaged packets (counted for the whole host only)".to_string(),
         _ if damaged > 0 => format!("damaged packets ({})", number(damaged)),
-        Some(packets) => packets::words(packets),
-        None => "damaged packets (0)".to_string(),
+        Some(packets) => packets::why_ruled_out(packets),
+        None => "damaged packets (none)".to_string(),
     })
 }
 
 fn finding(evidence: &Evidence, damaged: u64, part: f64) -> Finding {
-    let grew: Vec<(&str, u64)> = COUNTERS
+    let increased: Vec<(&str, u64)> = COUNTERS
         .iter()
         .filter_map(|(name, _)| Some((*name, evidence.increase(name)?)))
-        .filter(|(_, growth)| *growth > 0)
+        .filter(|(_, increase)| *increase > 0)
         .collect();
     let text: Vec<String> =
-        grew.iter().map(|(name, growth)| format!("{name} +{}", number(*growth))).collect();
+        increased.iter().map(|(name, increase)| format!("{name} +{}", number(*increase))).collect();
     let mut counters = proof(Source::Counters, "proof", text.join(", "));
-    for (name, growth) in &grew {
-        counters = counters.over(evidence, name, *growth as f64, "packets");
+    for (name, increase) in &increased {
+        counters = counters.over_window(evidence, name, *increase as f64, "packets");
     }
     let mut proofs = vec![counters];
     let peers = peers(evidence);
     if !peers.is_empty() {
-        let told: Vec<String> = peers
+        let listed: Vec<String> = peers
             .iter()
-            .take(PEERS)
+            .take(MAX_PEERS_LISTED)
             .map(|(peer, drops)| format!("{peer} ({})", number(*drops)))
             .collect();
-        let text = format!("connections that dropped segments: from {}", told.join(", "));
+        let text = format!("connections that dropped segments: from {}", listed.join(", "));
         let all: u64 = peers.iter().map(|(_, drops)| drops).sum();
         let dropped = proof(Source::Sockets, "peers", text);
-        proofs.push(dropped.at_once("dropped since they were opened", all as f64, "packets"));
+        proofs.push(dropped.at_moment("dropped since they were opened", all as f64, "packets"));
     }
     Finding {
-        cause: "corruption".to_string(),
+        cause: CAUSE.id.to_string(),
         title: "Packets arrive damaged: their checksums are wrong".to_string(),
-        severity: if part >= CRITICAL { Severity::Critical } else { Severity::Warning },
+        severity: if part >= MIN_SHARE_CRITICAL { Severity::Critical } else { Severity::Warning },
         subject: subject(
             SubjectKind::Host,
             match &peers[..] {
@@ -140,7 +150,7 @@ fn finding(evidence: &Evidence, damaged: u64, part: f64) -> Finding {
         ),
         impact: Impact {
             text: format!(
-                "{} dropped, {} of those that arrived",
+                "{} dropped, {} of those received",
                 count(damaged, "damaged packet"),
                 percent(part)
             ),
@@ -149,16 +159,26 @@ fn finding(evidence: &Evidence, damaged: u64, part: f64) -> Finding {
             share: Some(part),
         },
         evidence: proofs,
-        checks: vec![
-            command(evidence, "nstat -az TcpInCsumErrors UdpInCsumErrors"),
-            command(evidence, "ip -s -s link"),
-        ],
-        remedies: vec![
-            advice("cable, transceiver, port or card: see ethtool -S DEVICE for its errors"),
-            advice("ethtool -K DEVICE rx off: if it helps, the card's offload miscounts"),
-        ],
+        checks: commands([
+            CommandLine::new("nstat -az TcpInCsumErrors UdpInCsumErrors").in_netns(evidence),
+            CommandLine::new("ip -s -s link").in_netns(evidence),
+        ]),
+        remedies: remedies(evidence),
         also_causes: Vec::new(),
     }
+}
+
+fn remedies(evidence: &Evidence) -> Vec<Remedy> {
+    let replace = "replace the cable, transceiver, port or card of the interface whose errors increase \
+                   (ip -s -s link)";
+    let interfaces = evidence.packets.as_ref().map(Packets::interfaces).unwrap_or_default();
+    // The name is known where one interface was captured; «any» is all of them.
+    let interface = match interfaces[..] {
+        [interface] if interface != "any" => Some(interface),
+        _ => None,
+    };
+    let offload = ethtool(evidence, interface, "rx", "off");
+    vec![advice(replace), offload.noted("if the errors stop, its checksum offload is wrong")]
 }
 
 /// Peers whose connections dropped segments, most first.
@@ -176,11 +196,19 @@ fn peers(evidence: &Evidence) -> Vec<(IpAddr, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::Change;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, socket};
+    use crate::fixtures::{add_socket, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut counters = damaged(120, 10_000);
+        let socket = add_socket(&mut counters, "198.18.0.1:5000", "198.18.0.2:80", None);
+        socket.memory.as_mut().unwrap().drops = 119;
+        vec![counters, packets::tests::example()]
+    }
 
     fn damaged(errors: u64, arrived: u64) -> Evidence {
         let mut evidence = healthy();
@@ -193,12 +221,12 @@ mod tests {
     #[test]
     fn fires_for_wrong_checksums_and_names_the_peer() {
         let mut evidence = damaged(120, 10_000);
-        socket(&mut evidence, "198.18.0.1:5000", "198.18.0.2:80", None)
+        add_socket(&mut evidence, "198.18.0.1:5000", "198.18.0.2:80", None)
             .memory
             .as_mut()
             .unwrap()
             .drops = 119;
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.subject.name, "what arrives from 198.18.0.2");
         assert_eq!(finding.evidence[0].text, "TcpInCsumErrors +120");
         assert!(finding.evidence[1].text.ends_with("from 198.18.0.2 (119)"), "{finding:?}");
@@ -206,7 +234,21 @@ mod tests {
     }
 
     #[test]
-    fn stays_quiet_for_single_ones_and_a_small_share() {
+    fn the_card_is_named_where_one_interface_was_captured() {
+        let mut evidence = damaged(120, 10_000);
+        let named = |evidence: &Evidence| {
+            let finding = findings_of(rule(evidence)).remove(0);
+            finding.remedies.into_iter().find_map(|remedy| remedy.command)
+        };
+        assert_eq!(named(&evidence), None);
+        evidence.packets.as_mut().unwrap().sources = vec!["interface eth0".into()];
+        assert_eq!(named(&evidence).unwrap().argv, [["ethtool", "-K", "eth0", "rx", "off"]]);
+        evidence.packets.as_mut().unwrap().sources = vec!["interface any".into()];
+        assert_eq!(named(&evidence), None);
+    }
+
+    #[test]
+    fn stays_quiet_for_a_few_and_for_a_small_share() {
         assert!(matches!(rule(&damaged(4, 1_000)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&damaged(50, 1_000_000)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&healthy()), Verdict::RuledOut(_)));
@@ -215,8 +257,8 @@ mod tests {
     #[test]
     fn undecided_without_counters() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Counters);
-        let verdict = crate::cause("corruption").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Counters);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

@@ -2,34 +2,34 @@
 //!
 //! ## What happens
 //!
-//! A program writes one message in two small pieces. The kernel sends the first
-//! and holds the second until the first is acknowledged: Nagle's algorithm, which
-//! keeps small segments few. The other end waits for more before it acknowledges,
+//! A program writes one message in two small pieces. The kernel sends the first and
+//! holds the second until the first is acknowledged: Nagle's algorithm, which
+//! avoids small segments. The receiver waits for more data before it acknowledges,
 //! up to 40 ms (Linux, newer Windows), 100 ms (BSDs, macOS) or 200 ms (older
-//! Windows): the delayed acknowledgement. Each waits for the other.
+//! Windows): the delayed acknowledgement. Each end waits for the other.
 //!
 //! ## Evidence
 //!
-//! In the packets of the sender: a segment smaller than the segment size, then
-//! silence; a pure acknowledgement that comes later than the round trip by one of
-//! these delays; and at once after it the next small segment of the same end,
-//! with nothing from the other end in between.
+//! In the packets of the sender: a segment smaller than the MSS, then silence; a
+//! pure acknowledgement that is later than the round trip by one of these delays;
+//! and right after it the next small segment of the same end, with nothing from the
+//! other end in between.
 //!
 //! ## Threshold
 //!
 //! Delays of 30 to 60, 85 to 115 or 150 to 215 ms beyond the round trip; the held
 //! segment leaves within 2 ms of the acknowledgement (or a quarter of the round
 //! trip, where that is more). At least one in five of the small segments that were
-//! acknowledged so late held something back: somebody who types slowly gets
-//! delayed acknowledgements too, and only chance makes a key follow one at once.
-//! More than 5 ms from the sender (there and back), three and half of them.
+//! acknowledged so late held something back: somebody who types slowly gets delayed
+//! acknowledgements too, and only by chance does a key follow one at once. Further
+//! than 5 ms from the sender (there and back): at least three, and half of them.
 //!
 //! ## Looks like it, but is not
 //!
-//! - A delayed acknowledgement that nobody waits for: it costs nothing.
+//! - A delayed acknowledgement that nothing waits for: it costs nothing.
 //! - Nagle's algorithm alone: the held segment waits for one round trip.
-//! - A server that thinks for 40 ms: its answer comes without an acknowledgement
-//!   before it, or long after one.
+//! - A server that takes 40 ms to answer: no acknowledgement comes before its
+//!   response, or long before.
 //!
 //! ## Check by hand
 //!
@@ -38,86 +38,110 @@
 //! tshark -r FILE -Y 'tcp.len < 1000' -T fields -e frame.time_delta -e tcp.len
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! `TCP_NODELAY` at the sender (nginx: `tcp_nodelay on`), or one write in place of
-//! two. The receiver can be told to acknowledge at once: `ip route change ...
-//! quickack 1`. No sysctl turns Nagle's algorithm off.
+//! `TCP_NODELAY` at the sender (nginx: `tcp_nodelay on`), or one write instead of
+//! two. The receiver acknowledges at once with the route attribute `quickack 1`
+//! (`ip route change ... quickack 1`). No sysctl switches Nagle's algorithm off.
 //!
 //! ## References
 //!
 //! - RFC 896 (Nagle), RFC 1122, section 4.2.3.2 (delayed acknowledgements)
 //! - tcp(7): `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`
 
-use model::{Evidence, Finding};
+use model::{Evidence, Finding, Reach, Source};
 use text::{count, micros, number, percent, share};
 
-use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::advice;
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::cause::{Cause, Verdict};
+use crate::remedies::{advice_about, route};
 
-/// One in so many of the late acknowledgements must have held something back.
+pub(super) const CAUSE: Cause = Cause {
+    id: "delayed-ack-nagle",
+    title: "small writes wait for delayed acknowledgements",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("delayed_ack_nagle.rs"),
+};
+
+/// One in so many of the late acknowledgements held something back.
 const ONE_IN: u64 = 5;
-/// The same where the sender is further from the place of capture than this, and how many at least.
+/// The same where the round trip from the place of capture to the sender is longer than
+/// [`MAX_NEAR_US`], and how many there are.
 const ONE_IN_FAR: u64 = 2;
-const SEVERAL: u64 = 3;
-const NEAR_US: u64 = 5_000;
+const MIN_STALLS_FAR: u64 = 3;
+const MAX_NEAR_US: u64 = 5_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict(evidence, hit, finding, |packets| {
+    verdict_from_packets(evidence, hit, finding, |packets| {
         let late = packets.directions().map(|direction| direction.acknowledged_late).sum();
-        format!("Nagle with delayed ACKs ({} released nothing)", number(late))
+        match late {
+            0 => "Nagle with delayed ACKs (no late ACK)".to_string(),
+            _ => format!("Nagle with delayed ACKs ({})", count(late, "late ACK")),
+        }
     })
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let sent = way.sent();
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let sent = direction.sent();
     let waited = sent.delayed_ack_stalls;
-    // Far from the sender, what an acknowledgement released cannot be told so sharply.
-    let way_to_it =
-        if way.server_sends { way.stream.to_server_us } else { way.stream.to_client_us };
-    let far = way_to_it.is_some_and(|us| us > NEAR_US);
-    let (least, one_in) = if far { (SEVERAL, ONE_IN_FAR) } else { (1, ONE_IN) };
-    (waited.count >= least && waited.count.saturating_mul(one_in) >= sent.acknowledged_late)
+    // Far from the sender, what an acknowledgement released is known less exactly.
+    let way_to_it = if direction.server_sends {
+        direction.stream.to_server_us
+    } else {
+        direction.stream.to_client_us
+    };
+    let far = way_to_it.is_some_and(|us| us > MAX_NEAR_US);
+    let (min_stalls, one_in) = if far { (MIN_STALLS_FAR, ONE_IN_FAR) } else { (1, ONE_IN) };
+    (waited.count >= min_stalls && waited.count.saturating_mul(one_in) >= sent.acknowledged_late)
         .then_some(waited.total_us)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let longest = way.sent().delayed_ack_stalls;
-    let waits = group.sum(|sent| sent.delayed_ack_stalls.count);
-    let mean = group.us / waits.max(1);
-    let turns: u64 = group.ways.iter().map(|way| way.stream.exchanges).sum();
+    let direction = group.worst();
+    let longest = direction.sent().delayed_ack_stalls;
+    let stalls = group.sum(|sent| sent.delayed_ack_stalls.count);
+    let mean = group.lost_us / stalls.max(1);
+    let exchanges = group.exchanges();
     let sender = group.sender();
     let what = format!(
-        "{} of {} each ({} of {})",
-        count(waits, "wait"),
+        "{} of {} on average ({} of {})",
+        count(stalls, "stall"),
         micros(mean),
-        percent(share(waits.min(turns) as f64, turns as f64)),
-        count(turns, "turn")
+        percent(share(stalls.min(exchanges) as f64, exchanges as f64)),
+        count(exchanges, "exchange")
     );
     let proof = group.proof(
         evidence,
         "proof",
         format!(
-            "packet {} (stream {}): held for {} and released by a\n\
-             delayed acknowledgement; {} of {} late acknowledgements held something",
+            "packet {} (stream {}): held for {} until a delayed \
+             acknowledgement came; {} of {} late acknowledgements held a segment",
             number(longest.longest_ended_at),
-            way.stream.number,
+            direction.stream.number,
             micros(longest.longest_us),
-            number(waits),
-            number(group.sum(|sent| sent.acknowledged_late).max(waits)),
+            number(stalls),
+            number(group.sum(|sent| sent.acknowledged_late).max(stalls)),
         ),
     );
     let mut finding = group.finding(
         evidence,
-        "delayed-ack-nagle",
+        CAUSE.id,
         format!("Small writes wait {} for delayed acknowledgements", micros(mean)),
         &what,
         vec![proof],
         vec![
-            advice(format!("{sender}: TCP_NODELAY, or one write for each message")),
-            advice(format!("{}: ip route change ... quickack 1", group.receiver())),
+            advice_about(
+                &group.sending_host(),
+                format!("{sender}: set TCP_NODELAY, or write each message at once"),
+            ),
+            route(
+                &group.receiving_host(),
+                &group.sending_host(),
+                "quickack",
+                "1",
+                Reach::NewConnections,
+            ),
         ],
     );
     finding.subject.name = format!("{sender} (sender) · {}", finding.subject.name);
@@ -125,17 +149,22 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
-    use model::{Source, Stalls, TimeCategory};
+pub(super) mod tests {
+    use model::{Stalls, TimeCategory};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![waiting(5, 6)]
+    }
 
     fn waiting(count: u64, late: u64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         let total_us = count * 40_000;
-        spent(sent, TimeCategory::DelayedAck, total_us);
+        set_time(sent, TimeCategory::DelayedAck, total_us);
         sent.delayed_ack_stalls =
             Stalls { count, total_us, longest_us: 40_100, longest_ended_at: 7 };
         sent.acknowledged_late = late;
@@ -143,15 +172,15 @@ mod tests {
     }
 
     #[test]
-    fn fires_for_waits_and_names_the_sender() {
-        let finding = &found(rule(&waiting(5, 6)))[0];
+    fn fires_for_stalls_and_names_the_sender() {
+        let finding = &findings_of(rule(&waiting(5, 6)))[0];
         assert_eq!(finding.title, "Small writes wait 40 ms for delayed acknowledgements");
         assert!(finding.subject.name.starts_with("198.18.0.2:80 (sender)"), "{finding:?}");
         assert!(finding.evidence[0].text.contains("packet 7 "));
     }
 
     #[test]
-    fn stays_quiet_when_late_acknowledgements_release_nothing() {
+    fn stays_quiet_when_late_acknowledgements_held_nothing() {
         assert!(matches!(rule(&waiting(0, 40)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&waiting(1, 40)), Verdict::RuledOut(_)), "chance");
     }
@@ -159,8 +188,8 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("delayed-ack-nagle").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

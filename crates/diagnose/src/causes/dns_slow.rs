@@ -2,146 +2,167 @@
 //!
 //! ## What happens
 //!
-//! A program asks for a name before it connects, and the name server does not
-//! answer, or late. The resolver waits for its timeout, 5 s by default, then asks
-//! again or asks the next server: every request that looks up a name takes so much
-//! longer, while all connections are fast.
+//! A program looks up a name before it connects, and the name server does not
+//! answer, or answers late. The resolver waits for its timeout, 5 s by default,
+//! then asks again or asks the next server: every request that looks up a name
+//! takes that much longer, while all connections are fast.
 //!
 //! ## Evidence
 //!
-//! In packets of port 53: queries of hosts (recursion desired) that were repeated,
-//! at the same server or the next, or that stood unanswered for a second at the
-//! end; and answers that came after a second and more. The time that each server
-//! let its clients wait is added up; queries for several kinds of address of one
-//! name count once.
+//! In packets of port 53: queries of hosts (recursion desired) that were
+//! retransmitted, to the same server or the next, or that had no answer for a
+//! second at the end; and answers that took a second or more. The time that clients
+//! waited for each server is summed; queries for several address types of one name
+//! count once.
 //!
 //! ## Threshold
 //!
-//! A second lost and more, by two queries or more, a twentieth of those that the
-//! server was sent: a single lost packet is none. Where the capture itself lost
-//! packets, three times their share: it may have lost the answers. And somebody
-//! must be heard: a capture of one direction has no answers at all.
+//! A second lost or more, by at least two queries and a twentieth of those sent to
+//! the server: a single lost packet is no finding. Where the capture itself lost
+//! packets, three times their share: it may have lost the answers. And at least one
+//! packet of the other direction must have been captured: a capture of one
+//! direction has no answers at all.
 //!
 //! ## Looks like it, but is not
 //!
 //! - A server that answers that there is no such name: that is an answer. Several
-//!   search domains ask for several names.
-//! - Servers that ask each other: some never answer, and nobody waits for them.
-//! - Names over TLS or HTTPS: they are not seen here.
+//!   search domains look up several names.
+//! - Servers that query each other: some never answer, and nobody waits for them.
+//! - DNS over TLS or HTTPS: it is not visible here.
 //!
 //! ## Check by hand
 //!
 //! ```sh
 //! cat /etc/resolv.conf
-//! dig @SERVER NAME +tries=1 +timeout=2
+//! dig @SERVER -q NAME +tries=1 +timeout=2
 //! # queries without an answer, and the times of answers
 //! tshark -r FILE -Y 'dns && !dns.response_in && !dns.flags.response'
 //! tshark -r FILE -Y dns.time -T fields -e ip.src -e dns.qry.name -e dns.time
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
 //! Put a server that answers first in `/etc/resolv.conf`, or lower its `options
-//! timeout` and `attempts`; a cache on the host (systemd-resolved, unbound, nscd).
-//! Where the server is in order, its answers are lost: see `netwhy` there, and the
-//! firewalls between.
+//! timeout` and `attempts`; or run a cache on the host (systemd-resolved, unbound,
+//! nscd). Where the server works, its answers are lost: run `netwhy` there, and
+//! look at the firewalls between.
 //!
 //! ## References
 //!
 //! - RFC 1035, section 7; resolv.conf(5): `timeout`, `attempts`, `rotate`
 
 use model::{
-    CapturedStream, Evidence, Finding, Impact, ImpactUnit, Packets, Reach, Resolver, Severity,
-    Source, SubjectKind,
+    CapturedStream, Command, Evidence, Finding, Impact, ImpactUnit, Packets, Reach, Remedy,
+    Resolver, Severity, Source, SubjectKind,
 };
-use text::{micros, number, percent, share};
+use text::{count, micros, number, percent, share};
 
-use crate::Verdict;
-use crate::captured::{pasted, quoted};
-use crate::make::{With as _, advice, proof, subject, there};
-use crate::words::command;
+use crate::captured::capture_file;
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::reach::belongs_to_others;
+use crate::remedies::{advice, advice_about};
+use crate::words::{shortened, subject, title};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "dns-slow",
+    title: "a name server does not answer, or answers late",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("dns_slow.rs"),
+};
 
 /// Time lost, microseconds.
-const LOST_US: u64 = 1_000_000;
+const MIN_LOST_US: u64 = 1_000_000;
 /// Queries that lost it.
-const QUERIES: u64 = 2;
-/// Share of all that the server was sent.
-const SHARE: f64 = 0.05;
-/// So many times the share of packets that the capture lost.
-const MISSED: f64 = 3.0;
-/// Findings of it.
-const FINDINGS: usize = 3;
+const MIN_QUERIES: u64 = 2;
+/// Share of the queries sent to the server.
+const MIN_QUERY_SHARE: f64 = 0.05;
+/// The same as a multiple of the share of packets that the capture lost.
+const MIN_TO_CAPTURE_LOSS: f64 = 3.0;
+/// Share of the queries from which on it is critical.
+const MIN_QUERY_SHARE_CRITICAL: f64 = 0.5;
+/// Name servers that are reported.
+const MAX_FINDINGS: usize = 3;
+/// Characters of a name that are shown.
+const MAX_NAME_CHARACTERS: usize = 40;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::RuledOut("no packets".to_string());
+        return Verdict::nothing_to_check();
     };
-    let missed = share(packets.dropped_by_capture as f64, packets.packets as f64);
-    let least = SHARE.max(MISSED * missed);
-    let all = packets.resolvers.iter().filter(|_| is_heard(packets));
-    let findings =
-        all.filter(|one| is_slow(one, least)).take(FINDINGS).map(|one| finding(evidence, one));
-    Verdict::of(findings.collect(), || {
-        if !packets.resolvers.is_empty() && !is_heard(packets) {
-            return "names (no answer of anybody was captured)".to_string();
+    let capture_loss = share(packets.dropped_by_capture as f64, packets.packets as f64);
+    let min_share = MIN_QUERY_SHARE.max(MIN_TO_CAPTURE_LOSS * capture_loss);
+    let all = packets.resolvers.iter().filter(|_| has_both_directions(packets));
+    let findings = all
+        .filter(|one| is_slow(one, min_share))
+        .take(MAX_FINDINGS)
+        .map(|one| finding(evidence, one));
+    Verdict::from_findings(findings.collect(), || {
+        if packets.resolvers.is_empty() {
+            return "DNS (no queries)".to_string();
         }
-        let asked: u64 = packets.resolvers.iter().map(|one| one.queries).sum();
-        let bad: u64 = packets.resolvers.iter().map(waits).sum();
-        format!("names ({} of {} queries waited for)", number(bad), number(asked))
+        if !has_both_directions(packets) {
+            return "DNS (one direction was captured)".to_string();
+        }
+        let queries: u64 = packets.resolvers.iter().map(|one| one.queries).sum();
+        let slow: u64 = packets.resolvers.iter().map(slow_queries).sum();
+        format!("DNS ({} of {} slow or unanswered)", number(slow), count(queries, "query"))
     })
 }
 
-/// Queries that somebody waited for.
-fn waits(one: &Resolver) -> u64 {
+/// Queries that were answered late or not at all.
+fn slow_queries(one: &Resolver) -> u64 {
     one.unanswered + one.slow
 }
 
 /// Whether packets of both directions were captured.
-fn is_heard(packets: &Packets) -> bool {
+fn has_both_directions(packets: &Packets) -> bool {
     let both = |stream: &CapturedStream| stream.directions().iter().all(|one| one.packets > 0);
     packets.resolvers.iter().any(|one| one.answers > 0) || packets.worst.iter().any(both)
 }
 
-fn is_slow(one: &Resolver, least: f64) -> bool {
-    let often = share(waits(one) as f64, one.queries as f64) >= least;
-    one.lost_us >= LOST_US && waits(one) >= QUERIES && often
+fn is_slow(one: &Resolver, min_share: f64) -> bool {
+    let often = share(slow_queries(one) as f64, one.queries as f64) >= min_share;
+    one.lost_us >= MIN_LOST_US && slow_queries(one) >= MIN_QUERIES && often
 }
 
 fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
     let server = one.server.ip();
     let silent = one.answers == 0;
     let mut text = format!(
-        "{} of {} not answered, {} after a second and more",
+        "{} of {} not answered, {} after a second or more",
         number(one.unanswered),
-        number(one.queries),
+        count(one.queries, "query"),
         number(one.slow)
     );
     if let (Some(p50), Some(p99)) = (one.answer_p50_us, one.answer_p99_us) {
-        text.push_str(&format!(
-            ";\nthe others take {} (p50) and {} (p99)",
-            micros(p50),
-            micros(p99)
-        ));
+        text.push_str(&format!("; the others took {} (p50), {} (p99)", micros(p50), micros(p99)));
     }
     if let Some(worst) = &one.worst {
-        text.push_str(&format!(";\n{} waited {}", worst.client, micros(worst.waited_us)));
-        text.push_str(&format!(" for {}", shortened(&worst.name)));
+        text.push_str(&format!("; {} waited {}", worst.client, micros(worst.waited_us)));
+        text.push_str(&format!(" for {}", shortened(&worst.name, MAX_NAME_CHARACTERS)));
     }
-    let bad = share(waits(one) as f64, one.queries as f64);
+    let slow = share(slow_queries(one) as f64, one.queries as f64);
     let proof = proof(Source::Packets, "proof", text)
-        .over(evidence, "queries", one.queries as f64, "queries")
-        .over(evidence, "queries not answered", one.unanswered as f64, "queries")
-        .over(evidence, "slow answers", one.slow as f64, "queries")
-        .over(evidence, "time lost", one.lost_us as f64 / 1e3, "ms");
+        .over_window(evidence, "queries", one.queries as f64, "queries")
+        .over_window(evidence, "queries not answered", one.unanswered as f64, "queries")
+        .over_window(evidence, "slow answers", one.slow as f64, "queries")
+        .over_window(evidence, "time lost", one.lost_us as f64 / 1e3, "ms");
     let each = one.worst.as_ref().map_or(0, |worst| worst.waited_us);
     Finding {
-        cause: "dns-slow".to_string(),
+        cause: CAUSE.id.to_string(),
         title: if silent {
-            format!("The name server {server} does not answer")
+            title(format!("The name server {server} does not answer"), "A name server is silent")
         } else {
-            format!("The name server {server} lets its clients wait")
+            title(format!("The name server {server} answers late"), "A name server answers late")
         },
-        severity: if bad >= 0.5 { Severity::Critical } else { Severity::Warning },
+        severity: if slow >= MIN_QUERY_SHARE_CRITICAL {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        },
         subject: subject(
             SubjectKind::Destination,
             format!("name server {server}"),
@@ -151,56 +172,66 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
         ),
         impact: Impact {
             text: format!(
-                "{} of the queries that it is sent are waited for, {} in all;\nrequests that look up a name wait up to {}",
-                percent(bad),
+                "{} of the queries to it are slow or unanswered, {} lost; a request that looks up a name waits up to {}",
+                percent(slow),
                 micros(one.lost_us),
                 micros(each)
             ),
             unit: ImpactUnit::SecondsLost,
             amount: one.lost_us as f64 / 1e6,
-            share: Some(bad),
+            share: Some(slow),
         },
         evidence: vec![proof],
         checks: checks(evidence, one),
-        remedies: vec![
-            there("a server that answers first in resolv.conf", Reach::NewConnections),
-            advice(format!("run netwhy on {server}, and on the firewalls before it")),
-        ],
+        remedies: remedies(one),
         also_causes: Vec::new(),
     }
 }
 
-fn checks(evidence: &Evidence, one: &Resolver) -> Vec<String> {
+fn remedies(one: &Resolver) -> Vec<Remedy> {
     let server = one.server.ip();
-    let name = one.worst.as_ref().map_or("example.org", |worst| &worst.name);
-    let dig = format!("dig @{server} {} +tries=1 +timeout=2", quoted(name));
-    let mut checks = vec![command(evidence, &dig)];
-    if let Some(file) = pasted(evidence) {
-        checks.push(format!("tshark -r {file} -Y 'dns && ip.addr == {server}'"));
+    let other = Remedy {
+        reaches: Reach::NewConnections,
+        ..advice("put a server that answers at the top of /etc/resolv.conf")
+    };
+    let there = advice_about(
+        &server.to_string(),
+        format!("run netwhy on {server}, and on the firewalls before it"),
+    );
+    match &one.worst {
+        Some(worst) if belongs_to_others(server, worst.client) => vec![other],
+        _ => vec![other, there],
     }
-    checks
 }
 
-/// A name that fits into a line.
-fn shortened(name: &str) -> String {
-    let letters: Vec<char> = name.chars().collect();
-    let skip = letters.len().saturating_sub(37);
-    if letters.len() <= 40 {
-        return name.to_string();
-    }
-    format!("...{}", letters[skip..].iter().collect::<String>())
+fn checks(evidence: &Evidence, one: &Resolver) -> Vec<Command> {
+    let server = one.server.ip();
+    let name = one.worst.as_ref().map_or("example.org", |worst| &worst.name);
+    // What follows -q is a name, whatever it begins with.
+    let dig = CommandLine::new("dig").arg(format!("@{server}")).args("-q").arg(name);
+    let answers = capture_file(evidence).and_then(|file| {
+        let filter =
+            format!("dns && {}.addr == {server}", if server.is_ipv4() { "ip" } else { "ipv6" });
+        CommandLine::new("tshark -r").file(file).args("-Y").arg(filter).here()
+    });
+    commands([dig.args("+tries=1 +timeout=2").in_netns(evidence), answers])
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::SlowLookup;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![asked(4, 4, 0, 10_000_000), asked(40, 0, 8, 12_000_000)]
+    }
 
     fn asked(queries: u64, unanswered: u64, slow: u64, lost_us: u64) -> Evidence {
         let mut evidence = healthy();
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         evidence.packets.as_mut().unwrap().resolvers = vec![Resolver {
             server: "198.18.0.53:53".parse().unwrap(),
             queries,
@@ -222,7 +253,7 @@ mod tests {
 
     #[test]
     fn fires_for_a_server_that_is_silent() {
-        let finding = &found(rule(&asked(4, 4, 0, 10_000_000)))[0];
+        let finding = &findings_of(rule(&asked(4, 4, 0, 10_000_000)))[0];
         assert_eq!(finding.title, "The name server 198.18.0.53 does not answer");
         assert_eq!(finding.severity, Severity::Critical);
         assert!(finding.evidence[0].text.ends_with("198.18.0.1 waited 5.0 s for www.example.org"));
@@ -230,8 +261,8 @@ mod tests {
 
     #[test]
     fn fires_for_slow_answers() {
-        let finding = &found(rule(&asked(40, 0, 8, 12_000_000)))[0];
-        assert_eq!(finding.title, "The name server 198.18.0.53 lets its clients wait");
+        let finding = &findings_of(rule(&asked(40, 0, 8, 12_000_000)))[0];
+        assert_eq!(finding.title, "The name server 198.18.0.53 answers late");
         assert_eq!(finding.severity, Severity::Warning);
     }
 
@@ -249,7 +280,7 @@ mod tests {
         (packets.packets, packets.dropped_by_capture) = (10_000, 1_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "20 % of 10 % lost");
         evidence.packets.as_mut().unwrap().dropped_by_capture = 100;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
         let mut evidence = asked(4, 4, 0, 10_000_000);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_server.packets = 0;
@@ -257,19 +288,19 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_where_letters_begin() {
-        assert_eq!(shortened(&"ab.".repeat(20)).len(), 40);
+    fn long_names_are_shortened() {
         let mut evidence = asked(4, 4, 0, 10_000_000);
         let resolver = &mut evidence.packets.as_mut().unwrap().resolvers[0];
         resolver.worst.as_mut().unwrap().name = "é".repeat(60);
-        found(rule(&evidence));
+        let text = &findings_of(rule(&evidence))[0].evidence[0].text;
+        assert!(text.contains("éé...éé") && text.chars().count() < 130, "{text}");
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("dns-slow").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

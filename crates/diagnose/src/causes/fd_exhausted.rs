@@ -2,30 +2,32 @@
 //!
 //! ## What happens
 //!
-//! Every connection is an open file. A process that has reached its limit of
-//! open files cannot accept, connect or open: accept() fails with EMFILE, and
+//! Every connection is an open file. A process that has reached its limit of open
+//! files can neither accept nor connect nor open: accept() fails with EMFILE, and
 //! clients wait in the accept queue until it overflows. When the whole host has
 //! reached `fs.file-max`, every process fails with ENFILE.
 //!
 //! ## Evidence
 //!
 //! - the process's own log says `Too many open files` (errno 24, or 23 for the
-//!   host), counted over the window; or
+//!   host) in the window; or
 //! - its open files (`/proc/PID/fd`) are at its limit (`/proc/PID/limits`) while
-//!   connections wait in the accept queue of a listener that it holds; or
+//!   connections wait in the accept queue of a listener that it owns; or
 //! - the first number of `fs.file-nr` has reached `fs.file-max`.
 //!
 //! ## Threshold
 //!
-//! At the limit means no more than one file below it, since accept() needs one. A
-//! process that sits at its limit with nobody waiting is no finding: it may have
-//! opened all it needs. The queue must not be empty in the mean over the window.
+//! At the limit means at most one file below it, since accept() needs one. A
+//! process at its limit with no connection waiting is no finding: it may have
+//! opened all that it needs. The queue must not be empty on average over the
+//! window.
 //!
 //! ## Looks like it, but is not
 //!
-//! - close-wait-leak: sockets that are never closed use up the files; when it is
-//!   seen for the same process, this is its effect.
-//! - accept-queue-overflow: the process has files left but accepts too slowly.
+//! - close-wait-leak: sockets that are never closed use up the file descriptors.
+//!   When it is found for the same process, this is its effect.
+//! - accept-queue-overflow: the process has file descriptors left but accepts too
+//!   slowly.
 //! - `worker_connections are not enough` of nginx: worker-pool-exhausted.
 //!
 //! ## Check by hand
@@ -37,12 +39,12 @@
 //! sysctl fs.file-nr
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! `prlimit --pid PID --nofile=N:N` reaches the running process. To keep it:
-//! `LimitNOFILE=N` in the systemd unit, `worker_rlimit_nofile N;` for nginx,
-//! `rlimit_files = N` for php-fpm, `ulimit -n N` in a shell. A process may not have
-//! more than `fs.nr_open`, the host not more than `fs.file-max`.
+//! `prlimit --pid PID --nofile=N:N` raises the limit of the running process. To
+//! keep it: `LimitNOFILE=N` in the systemd unit, `worker_rlimit_nofile N;` for
+//! nginx, `rlimit_files = N` for php-fpm, `ulimit -n N` in a shell. No process may
+//! have more than `fs.nr_open`, and the host not more than `fs.file-max`.
 //!
 //! ## References
 //!
@@ -54,41 +56,57 @@ use model::{
 };
 use text::{count, number};
 
-use crate::Verdict;
-use crate::apps;
-use crate::make::{With as _, advice, config, proof, subject, sysctl};
+use crate::applications;
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::{Noted as _, config_line, open_files_limit, sysctl_of_machine};
+use crate::words::{line, subject, title};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "fd-exhausted",
+    title: "a process or the host has no file descriptor left",
+    needs: &[&[Source::Processes]],
+    rule,
+    source: include_str!("fd_exhausted.rs"),
+};
 
 /// Files that may be left at the limit: accept() needs one.
-const LEFT: u64 = 1;
-/// The limit that is proposed is this many times the present one, and at least [`LEAST`].
-const TIMES: u64 = 4;
+const MAX_LEFT: u64 = 1;
+/// The limit that is proposed is so many times the present one, and at least [`MIN_PROPOSED`].
+const PROPOSED_FACTOR: u64 = 4;
 /// systemd's own soft limit for services that ask for more is 524288; servers commonly run with
 /// this.
-const LEAST: u64 = 65_536;
+const MIN_PROPOSED: u64 = 65_536;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let all = evidence.processes.as_deref().unwrap_or_default();
     let mut findings: Vec<Finding> = Vec::new();
     for (log, complaint) in complaints(evidence) {
-        // The workers that are at their limit; if that has passed, all that write this log.
+        // The workers that are at their limit; if they no longer are, all that write this log.
         let writers = || all.iter().filter(|p| log.pids.contains(&p.pid));
-        let mut who: Vec<&Process> = writers().filter(|p| at_limit(p)).collect();
-        if who.is_empty() {
-            who = writers().collect();
+        let mut owners: Vec<&Process> = writers().filter(|p| at_limit(p)).collect();
+        if owners.is_empty() {
+            owners = writers().collect();
         }
-        findings.push(of_processes(evidence, &who, &log.application, Some((&log.path, complaint))));
+        findings.push(of_processes(
+            evidence,
+            &owners,
+            &log.application,
+            Some((&log.path, complaint)),
+        ));
     }
     for process in all.iter().filter(|p| at_limit(p)) {
-        let told =
+        let named =
             findings.iter().any(|f| f.subject.processes.iter().any(|p| p.pid == process.pid));
-        if !told && waiting(evidence, process).is_some() {
+        if !named && waiting(evidence, process).is_some() {
             findings.push(of_processes(evidence, &[process], &process.name, None));
         }
     }
     if let Some((open, max)) = host(evidence).filter(|(open, max)| open >= max) {
         findings.push(of_host(evidence, open, max));
     }
-    Verdict::of(findings, || fullest(all))
+    Verdict::from_findings(findings, || fullest(all))
 }
 
 fn complaints(evidence: &Evidence) -> impl Iterator<Item = (&model::AppLog, &Complaint)> {
@@ -99,7 +117,7 @@ fn complaints(evidence: &Evidence) -> impl Iterator<Item = (&model::AppLog, &Com
 
 fn at_limit(process: &Process) -> bool {
     match (process.open_files, process.open_files_limit) {
-        (Some(open), Some(limit)) => open.max.saturating_add(LEFT) >= limit && open.samples > 0,
+        (Some(open), Some(limit)) => open.max.saturating_add(MAX_LEFT) >= limit && open.samples > 0,
         _ => false,
     }
 }
@@ -123,21 +141,21 @@ fn fullest(all: &[Process]) -> String {
         (a.1 as f64 / a.2.max(1) as f64).total_cmp(&(b.1 as f64 / b.2.max(1) as f64))
     }) {
         Some((p, open, limit)) => {
-            format!("open files ({}: {} of {})", p.name, number(open), number(limit))
+            format!("open files ({}: {} of {})", line(&p.name), number(open), number(limit))
         }
-        None => "open files".to_string(),
+        None => String::new(),
     }
 }
 
 fn of_processes(
     evidence: &Evidence,
-    who: &[&Process],
+    owners: &[&Process],
     application: &str,
     complaint: Option<(&str, &Complaint)>,
 ) -> Finding {
-    let fullest = who.iter().copied().max_by_key(|p| p.open_files.map_or(0, |open| open.max));
+    let fullest = owners.iter().copied().max_by_key(|p| p.open_files.map_or(0, |open| open.max));
     let limit = fullest.and_then(|p| p.open_files_limit);
-    let name = fullest.map_or(application, |p| p.name.as_str()).to_string();
+    let name = line(fullest.map_or(application, |p| p.name.as_str()));
     let mut proofs = Vec::new();
     if let Some((process, open)) = fullest.and_then(|p| Some((p, p.open_files?))) {
         let of = limit.map_or_else(|| "unlimited".to_string(), number);
@@ -146,14 +164,14 @@ fn of_processes(
                 Source::Processes,
                 "files",
                 format!(
-                    "{} (pid {}) has {} of {of} files open at most",
-                    process.name,
+                    "{} (pid {}) has up to {} of {of} files open",
+                    line(&process.name),
                     process.pid,
                     number(open.max)
                 ),
             )
-            .over(evidence, "open files, most", open.max as f64, "files")
-            .at_once("open files, limit", limit.unwrap_or(0) as f64, "files"),
+            .over_window(evidence, "open files, maximum", open.max as f64, "files")
+            .at_moment("open files, limit", limit.unwrap_or(0) as f64, "files"),
         );
     }
     if let Some((path, complaint)) = complaint {
@@ -162,52 +180,61 @@ fn of_processes(
                 Source::Logs,
                 "log",
                 format!(
-                    "{path}: {} of «Too many open files», the first:\n{}",
+                    "{}: {} of «Too many open files», the first:\n{}",
+                    line(path),
                     count(complaint.count, "line"),
-                    complaint.first_line
+                    line(&complaint.first_line)
                 ),
             )
-            .over(evidence, "failures logged", complaint.count as f64, "lines"),
+            .over_window(evidence, "failures logged", complaint.count as f64, "lines"),
         );
     }
-    let queue = who.iter().find_map(|process| waiting(evidence, process));
+    let queue = owners.iter().find_map(|process| waiting(evidence, process));
     if let Some(listener) = queue {
         proofs.push(
             proof(
                 Source::Listeners,
                 "queue",
                 format!(
-                    "{} of {} connections wait to be accepted on {}",
-                    number(listener.queue.last),
+                    "{} to be accepted on {}, the limit is {}",
+                    waiting_text(listener.queue.last),
+                    listener.local,
                     number(u64::from(listener.limit)),
-                    listener.local
                 ),
             )
-            .over(evidence, "accept queue, mean", listener.queue.mean, "connections"),
+            .over_window(
+                evidence,
+                "accept queue, mean",
+                listener.queue.mean,
+                "connections",
+            ),
         );
     }
     let failures = complaint.map_or(0, |(_, complaint)| complaint.count);
     let stuck = queue.map_or(0, |listener| listener.queue.last);
     let impact = match (failures, stuck) {
-        (0, stuck) => format!("{} not accepted", count(stuck, "waiting connection")),
+        (0, stuck) => format!("{} to be accepted", waiting_text(stuck)),
         (failures, 0) => format!("{} to accept, connect or open", count(failures, "failure")),
         (failures, stuck) => format!(
-            "{} to accept, connect or open; {} not accepted",
+            "{} to accept, connect or open; {} to be accepted",
             count(failures, "failure"),
-            count(stuck, "waiting connection")
+            waiting_text(stuck)
         ),
     };
     let pid = fullest.map(|p| p.pid);
     Finding {
-        cause: "fd-exhausted".to_string(),
-        title: format!("{name} has no file descriptor left: connections wait or fail"),
+        cause: CAUSE.id.to_string(),
+        title: title(
+            format!("{name} has no file descriptor left: connections wait or fail"),
+            "A process has no file descriptor left: connections wait or fail",
+        ),
         severity: Severity::Critical,
         subject: subject(
             SubjectKind::Process,
             name.clone(),
             queue.map(|listener| listener.local),
             None,
-            who.iter().map(|p| ProcessName { name: p.name.clone(), pid: p.pid }).collect(),
+            owners.iter().map(|p| ProcessName { name: p.name.clone(), pid: p.pid }).collect(),
         ),
         impact: Impact {
             text: impact,
@@ -217,51 +244,61 @@ fn of_processes(
         },
         evidence: proofs,
         checks: match pid {
-            Some(pid) => vec![
-                format!("ls /proc/{pid}/fd | wc -l"),
-                format!("grep 'open files' /proc/{pid}/limits"),
-            ],
-            None => vec!["sysctl fs.file-nr".to_string()],
+            Some(pid) => commands([
+                CommandLine::new("ls").arg(format!("/proc/{pid}/fd")).pipe("wc -l").here(),
+                CommandLine::new("grep")
+                    .arg("open files")
+                    .arg(format!("/proc/{pid}/limits"))
+                    .here(),
+            ]),
+            None => commands([CommandLine::new("sysctl fs.file-nr").here()]),
         },
-        remedies: remedies(evidence, who, application, pid, limit),
+        remedies: remedies(evidence, owners, application, fullest),
         also_causes: Vec::new(),
     }
 }
 
+/// `1 connection waits`, `200 connections wait`.
+fn waiting_text(connections: u64) -> String {
+    let wait = if connections == 1 { "waits" } else { "wait" };
+    format!("{} {wait}", count(connections, "connection"))
+}
+
 fn remedies(
     evidence: &Evidence,
-    who: &[&Process],
+    owners: &[&Process],
     application: &str,
-    pid: Option<u32>,
-    limit: Option<u64>,
+    fullest: Option<&Process>,
 ) -> Vec<Remedy> {
+    let limit = fullest.and_then(|process| process.open_files_limit);
     let most = evidence.sysctl_number("fs.nr_open").unwrap_or(u64::MAX);
-    let wanted = limit.unwrap_or(0).saturating_mul(TIMES).max(LEAST).min(most);
+    let wanted = limit.unwrap_or(0).saturating_mul(PROPOSED_FACTOR).max(MIN_PROPOSED).min(most);
     let mut all = Vec::new();
-    if let Some(pid) = pid {
-        let mut running = advice(format!("raise the limit of the running process to {wanted}"));
-        running.command = Some(format!("prlimit --pid {pid} --nofile={wanted}:{wanted}"));
-        running.needs_root = true;
-        running.reaches = Reach::Everything;
-        running.note = Some("until it restarts; and for each worker".to_string());
-        all.push(running);
+    if let Some(process) = fullest {
+        let running = open_files_limit(&process.name, process.pid, limit, wanted);
+        all.push(running.noted("until it restarts; for each worker"));
     }
-    let pids: Vec<u32> = who.iter().map(|p| p.pid).collect();
-    let (setting, value) = match application {
-        "nginx" => ("worker_rlimit_nofile", format!("worker_rlimit_nofile {wanted};")),
-        "php-fpm" => ("rlimit_files", format!("rlimit_files = {wanted}")),
-        _ => ("LimitNOFILE", format!("LimitNOFILE={wanted} in its systemd unit")),
+    let pids: Vec<u32> = owners.iter().map(|p| p.pid).collect();
+    let (syntax, setting) = match application {
+        "nginx" => ("nginx", "worker_rlimit_nofile"),
+        "php-fpm" => ("php-fpm", "rlimit_files"),
+        _ => ("systemd", "LimitNOFILE"),
     };
-    let place = apps::settings(evidence, &pids, setting).next().map(apps::place);
-    let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
-    all.push(config(application, place, setting, &wanted.to_string(), format!("{at}{value}")));
+    let known = applications::settings(evidence, &pids, setting).next();
+    if let Some(mut lasting) = config_line(syntax, known, setting, &wanted.to_string()) {
+        if syntax == "systemd" {
+            let unit = line(application);
+            lasting.text = format!("in the systemd unit of {unit}: LimitNOFILE={wanted}");
+        }
+        all.push(lasting);
+    }
     all
 }
 
 fn of_host(evidence: &Evidence, open: u64, max: u64) -> Finding {
     Finding {
-        cause: "fd-exhausted".to_string(),
-        title: "The host has no file descriptor left: every process fails to open".to_string(),
+        cause: CAUSE.id.to_string(),
+        title: "The host has no file descriptor left: no process can open files".to_string(),
         severity: Severity::Critical,
         subject: subject(SubjectKind::Host, "this host's open files", None, None, Vec::new()),
         impact: Impact {
@@ -276,14 +313,14 @@ fn of_host(evidence: &Evidence, open: u64, max: u64) -> Finding {
                 "proof",
                 format!("fs.file-nr {}, fs.file-max {}", number(open), number(max)),
             )
-            .at_once("fs.file-nr", open as f64, "files")
-            .at_once("fs.file-max", max as f64, "files"),
+            .at_moment("fs.file-nr", open as f64, "files")
+            .at_moment("fs.file-max", max as f64, "files"),
         ],
-        checks: vec!["sysctl fs.file-nr fs.file-max".to_string()],
-        remedies: vec![sysctl(
+        checks: commands([CommandLine::new("sysctl fs.file-nr fs.file-max").here()]),
+        remedies: vec![sysctl_of_machine(
             evidence,
             "fs.file-max",
-            &max.saturating_mul(TIMES).to_string(),
+            max.saturating_mul(PROPOSED_FACTOR),
             Reach::Everything,
         )],
         also_causes: Vec::new(),
@@ -291,34 +328,48 @@ fn of_host(evidence: &Evidence, open: u64, max: u64) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::fixtures::{complaint, found, gauge, healthy, listener, lose, process, set};
+    use crate::fixtures::{
+        add_complaint, add_listener, add_process, findings_of, gauge, healthy, remove_source,
+        set_sysctl,
+    };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut logged = full();
+        add_complaint(&mut logged, "nginx", Meaning::TooManyOpenFiles, None, 42, &[6, 7]);
+        let mut host = healthy();
+        set_sysctl(&mut host, "fs.file-max", "1024");
+        vec![full(), logged, host]
+    }
 
     fn full() -> Evidence {
         let mut evidence = healthy();
-        let nginx = process(&mut evidence, 7, "nginx");
+        let nginx = add_process(&mut evidence, 7, "nginx");
         nginx.open_files = Some(gauge(60, 64));
         nginx.open_files_limit = Some(64);
-        let stuck = listener(&mut evidence, "0.0.0.0:80", 511, &[7]);
+        let stuck = add_listener(&mut evidence, "0.0.0.0:80", 511, &[7]);
         stuck.queue = gauge(20, 200);
         evidence
     }
 
     #[test]
     fn fires_at_the_limit_while_connections_wait() {
-        let finding = &found(rule(&full()))[0];
+        let finding = &findings_of(rule(&full()))[0];
         assert_eq!(finding.subject.processes[0].pid, 7);
-        assert!(finding.evidence[0].text.contains("64 of 64 files open"));
-        let command = finding.remedies[0].command.as_deref();
-        assert_eq!(command, Some("prlimit --pid 7 --nofile=65536:65536"));
+        assert!(finding.evidence[0].text.contains("has up to 64 of 64 files open"));
+        let command = &finding.remedies[0].command.as_ref().unwrap().argv[0];
+        assert_eq!(command.join(" "), "prlimit --pid 7 --nofile=65536:65536");
+        let line = "in the configuration of nginx: worker_rlimit_nofile 65536;";
+        assert_eq!(finding.remedies[1].text, line);
     }
 
     #[test]
-    fn fires_once_for_what_the_log_says_too() {
+    fn fires_once_with_the_failures_of_the_log() {
         let mut evidence = full();
-        complaint(&mut evidence, "nginx", Meaning::TooManyOpenFiles, None, 42, &[6, 7]);
-        let findings = found(rule(&evidence));
+        add_complaint(&mut evidence, "nginx", Meaning::TooManyOpenFiles, None, 42, &[6, 7]);
+        let findings = findings_of(rule(&evidence));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].impact.amount, 200.0);
         assert!(findings[0].impact.text.starts_with("42 failures"));
@@ -327,12 +378,12 @@ mod tests {
     #[test]
     fn fires_for_the_host() {
         let mut evidence = healthy();
-        set(&mut evidence, "fs.file-max", "1024");
-        assert_eq!(found(rule(&evidence))[0].subject.kind, SubjectKind::Host);
+        set_sysctl(&mut evidence, "fs.file-max", "1024");
+        assert_eq!(findings_of(rule(&evidence))[0].subject.kind, SubjectKind::Host);
     }
 
     #[test]
-    fn stays_quiet_at_the_limit_when_nobody_waits() {
+    fn stays_quiet_at_the_limit_when_no_connection_waits() {
         let mut evidence = full();
         evidence.listeners.as_mut().unwrap()[0].queue = gauge(0, 0);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
@@ -341,20 +392,20 @@ mod tests {
     #[test]
     fn undecided_without_processes_unless_the_log_says_so() {
         let mut evidence = full();
-        lose(&mut evidence, Source::Processes);
-        let judge = |evidence: &Evidence| crate::cause("fd-exhausted").unwrap().judge(evidence);
+        remove_source(&mut evidence, Source::Processes);
+        let judge = |evidence: &Evidence| CAUSE.judge(evidence);
         assert!(matches!(judge(&evidence), Verdict::Undecided { .. }));
-        complaint(&mut evidence, "nginx", Meaning::TooManyOpenFiles, None, 42, &[7]);
+        add_complaint(&mut evidence, "nginx", Meaning::TooManyOpenFiles, None, 42, &[7]);
         assert!(matches!(judge(&evidence), Verdict::Found(_)));
     }
 
     #[test]
-    fn odd_numbers_harm_nobody() {
+    fn extreme_values_do_not_panic() {
         let mut evidence = full();
-        let odd = process(&mut evidence, 8, "odd");
+        let odd = add_process(&mut evidence, 8, "odd");
         odd.open_files = Some(gauge(u64::MAX, u64::MAX));
         odd.open_files_limit = Some(0);
-        set(&mut evidence, "fs.file-nr", "");
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        set_sysctl(&mut evidence, "fs.file-nr", "");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

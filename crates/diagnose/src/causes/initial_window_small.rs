@@ -2,10 +2,10 @@
 //!
 //! ## What happens
 //!
-//! A new connection may send only so much before the first acknowledgement: ten
-//! segments on Linux, less on old systems and where a route or a middlebox says
-//! so. Short answers over a long path take a round trip for each doubling from
-//! there.
+//! Before its first acknowledgement, a new connection may send its initial window:
+//! ten segments on Linux, fewer on old systems and where a route or a middlebox
+//! says so. Short responses over a long path take a round trip for each doubling
+//! from there.
 //!
 //! ## Evidence
 //!
@@ -15,15 +15,16 @@
 //!
 //! ## Threshold
 //!
-//! Fewer than nine segments, at least one round trip lost, one percent of the time
-//! in which somebody waited, and several connections of the service, or one that
-//! lost two round trips.
+//! Fewer than nine segments, at least one round trip lost, 1 % of the active time
+//! (all but idle periods), and several connections of the service, or one that lost
+//! two round trips.
 //!
 //! ## Looks like it, but is not
 //!
-//! - An answer that fits into the first flight: nothing is lost.
-//! - An application that writes a little first: it does not double by round trips.
-//! - A lost SYN: Linux starts with one segment then, and is right.
+//! - A response that fits into the first flight: nothing is lost.
+//! - An application that writes little at first: its flights do not double with
+//!   each round trip.
+//! - A lost SYN: Linux then rightly starts with one segment.
 //! - short-connections: the window is the usual one, and each request pays for it.
 //!
 //! ## Check by hand
@@ -33,9 +34,9 @@
 //! ss -ti dst ADDRESS     # cwnd of new connections
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! At the sender: `ip route change ... initcwnd 10` or more for good paths; send
+//! At the sender: `ip route change ... initcwnd 10`, or more for good paths; send
 //! fewer bytes; keep connections open.
 //!
 //! ## References
@@ -43,89 +44,114 @@
 //! - RFC 6928 (initial window of ten segments); RFC 5681, section 3.1
 //! - ip-route(8): `initcwnd`
 
-use model::{Evidence, Finding};
-use text::{bytes, count, micros, number, share};
+use model::{Evidence, Finding, Reach, Source};
+use text::{bytes, count, micros, share};
 
-use crate::Verdict;
-use crate::captured::{Group, Way, groups};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, group_directions};
+use crate::cause::{Cause, Verdict};
+use crate::proofs::WithFigures as _;
+use crate::remedies::route;
 
-/// Segments of a first flight that is as large as most.
-const USUAL: u64 = 9;
-/// Share of the time in which somebody waited.
-const TIME: f64 = 0.01;
+pub(super) const CAUSE: Cause = Cause {
+    id: "initial-window-small",
+    title: "connections begin with few segments",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("initial_window_small.rs"),
+};
+
+/// Segments of a first flight of the usual size.
+const MIN_USUAL_SEGMENTS: u64 = 9;
+/// Share of the active time.
+const MIN_TIME_SHARE: f64 = 0.01;
 /// Round trips that a single connection must have lost.
-const ROUNDS: u64 = 2;
+const MIN_ROUND_TRIPS: u64 = 2;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::RuledOut("no packets".to_string());
+        return Verdict::nothing_to_check();
     };
-    let mut groups = groups(packets, small);
+    let mut groups = group_directions(packets, small);
     let saved = |group: &Group<'_>| {
-        group.ways.iter().any(|way| way.sent().slow_starts.first_saved >= ROUNDS)
+        group
+            .directions
+            .iter()
+            .any(|direction| direction.sent().slow_starts.first_saved >= MIN_ROUND_TRIPS)
     };
-    groups.retain(|group| group.ways.len() > 1 || saved(group));
+    groups.retain(|group| group.directions.len() > 1 || saved(group));
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
-    Verdict::of(findings, || {
-        let flights = packets.directions().map(|way| way.slow_starts.first_segments);
+    Verdict::from_findings(findings, || {
+        let flights = packets.directions().map(|direction| direction.slow_starts.first_segments);
         match flights.filter(|segments| *segments > 0).min() {
-            Some(least) => format!("first flights ({} at least)", count(least, "segment")),
-            None => "first flights".to_string(),
+            Some(least) => format!("initial windows (at least {})", count(least, "segment")),
+            None => "initial windows (none filled)".to_string(),
         }
     })
 }
 
-fn small(way: Way<'_>) -> Option<u64> {
-    let starts = way.sent().slow_starts;
-    let cost = starts.first_saved * way.stream.round_trip_us()?;
-    let felt = share(cost as f64, way.stream.busy_us() as f64) >= TIME;
-    // After a SYN was lost one segment is right (RFC 6298, 5.7).
-    let late = way.stream.syn_retransmissions + way.stream.syn_ack_retransmissions > 0;
-    let few = (1..USUAL).contains(&starts.first_segments) && starts.first_saved > 0;
-    (few && felt && !late).then_some(cost)
+fn small(direction: StreamDirection<'_>) -> Option<u64> {
+    let starts = direction.sent().slow_starts;
+    let cost = starts.first_saved * direction.stream.round_trip_us()?;
+    let felt = share(cost as f64, direction.stream.busy_us() as f64) >= MIN_TIME_SHARE;
+    // After a lost SYN, one segment is right (RFC 6298, section 5.7).
+    let lost_syn =
+        direction.stream.syn_retransmissions + direction.stream.syn_ack_retransmissions > 0;
+    let few = (1..MIN_USUAL_SEGMENTS).contains(&starts.first_segments) && starts.first_saved > 0;
+    (few && felt && !lost_syn).then_some(cost)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let starts = way.sent().slow_starts;
-    let trip = way.stream.round_trip_us().unwrap_or(0);
+    let direction = group.worst();
+    let starts = direction.sent().slow_starts;
+    let trip = direction.stream.round_trip_us().unwrap_or(0);
     let text = format!(
-        "stream {}: {} in the first flight, {} in {} round trips of {}",
-        way.stream.number,
+        "stream {}: {} in the first flight, {} in {} of {}",
+        direction.stream.number,
         count(starts.first_segments, "segment"),
         bytes(starts.first_bytes),
-        number(starts.first_rounds),
+        count(starts.first_rounds, "round trip"),
         micros(trip),
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .at_once("first flight", starts.first_segments as f64, "segments")
-        .at_once("round trips", starts.first_rounds as f64, "round trips");
-    let (sender, receiver) = (group.sender(), group.receiver());
+        .at_moment("first flight", starts.first_segments as f64, "segments")
+        .at_moment("round trips", starts.first_rounds as f64, "round trips");
+    let sender = group.sender();
     let mut finding = group.finding(
         evidence,
-        "initial-window-small",
-        format!("Connections begin with {}", count(starts.first_segments, "segment")),
-        &format!("{} more than with ten segments", micros(group.us)),
+        CAUSE.id,
+        format!("The initial window is small: {}", count(starts.first_segments, "segment")),
+        &format!("costs {} compared with ten segments", group.lost_text()),
         vec![proof],
-        vec![advice(format!("at {sender}: ip route change {receiver} ... initcwnd 10"))],
+        vec![route(
+            &group.sending_host(),
+            &group.receiving_host(),
+            "initcwnd",
+            "10",
+            Reach::NewConnections,
+        )],
     );
     finding.subject.name = format!("{sender} (sender) · {}", finding.subject.name);
     finding
 }
 
 #[cfg(test)]
-mod tests {
-    use model::{SlowStarts, Source};
+pub(super) mod tests {
+    use model::SlowStarts;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![begun(3, 3, 1)]
+    }
 
     fn begun(streams: usize, first_segments: u64, first_saved: u64) -> Evidence {
         let mut evidence = healthy();
         for _ in 0..streams {
-            let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+            let sent =
+                &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
             sent.slow_starts = SlowStarts {
                 transfers: 1,
                 first_flight: first_segments * 1448,
@@ -141,10 +167,10 @@ mod tests {
 
     #[test]
     fn fires_for_several_connections_or_a_slow_one() {
-        let finding = &found(rule(&begun(3, 3, 1)))[0];
-        assert_eq!(finding.title, "Connections begin with 3 segments");
+        let finding = &findings_of(rule(&begun(3, 3, 1)))[0];
+        assert_eq!(finding.title, "The initial window is small: 3 segments");
         assert!(finding.subject.name.starts_with("198.18.0.2:80 (sender)"), "{finding:?}");
-        assert_eq!(found(rule(&begun(1, 2, 2))).len(), 1);
+        assert_eq!(findings_of(rule(&begun(1, 2, 2))).len(), 1);
     }
 
     #[test]
@@ -159,8 +185,8 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("initial-window-small").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

@@ -2,46 +2,47 @@
 //!
 //! ## What happens
 //!
-//! A NAT, a firewall or a load balancer on the way forgets connections of which it
-//! has not heard for a while: 350 s in some clouds, 4 minutes in others, 5 days on
-//! Linux. Neither end is told. The next request on such a connection is answered
+//! A NAT, a firewall or a load balancer on the path forgets connections that were
+//! idle for a while: after 350 s in some clouds, 4 minutes in others, 5 days on
+//! Linux. It tells neither end. The next request on such a connection is answered
 //! with a reset, or with nothing until it times out: pools of connections fail
 //! after quiet times, at night and in the morning.
 //!
 //! ## Evidence
 //!
-//! In packets: connections that were silent while nothing was under way and neither
-//! end had closed; then one end spoke, and the answer was a reset, or none to three
-//! packets and more. The shortest such silence, beside the longest that connections
-//! to the same server outlived.
+//! In packets: connections that were idle while nothing was in flight and neither
+//! end had closed; then one end sent something, and the answer was a reset, or none
+//! to three packets or more. The shortest such idle period, compared with the
+//! longest that connections to the same server survived.
 //!
 //! ## Threshold
 //!
-//! Two connections and more, and at most one in ten outlived a silence as long.
-//! Their silences have no moment in common: if they have, one event can have ended
-//! them all.
+//! Two connections or more, and at most one in ten survived an idle period as long.
+//! Their idle periods have no moment in common: if they have, one event can have
+//! ended them all.
 //!
 //! ## Looks like it, but is not
 //!
-//! - A server that was restarted: all its connections are lost, whatever they did.
+//! - A server that was restarted: all its connections are lost, idle or not.
 //! - A server that closes idle connections itself (keep-alive timeout of HTTP): it
-//!   says so with a FIN.
-//! - A path that fails: connections that are not silent are lost too.
+//!   sends a FIN.
+//! - A path that fails: connections that are not idle are lost too.
 //!
 //! ## Check by hand
 //!
 //! ```sh
-//! # resets, and how long their connection had been silent
+//! # resets, and how long their connection had been idle
 //! tshark -r FILE -Y tcp.flags.reset==1 -T fields -e tcp.stream -e tcp.time_delta
 //! # on a Linux NAT
 //! sysctl net.netfilter.nf_conntrack_tcp_timeout_established
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! Keep-alives more often than the box forgets: `net.ipv4.tcp_keepalive_time` for
-//! applications that ask for them (`SO_KEEPALIVE`), or the application's own; or a
-//! pool that closes what was idle for longer. At the box: a longer timeout.
+//! Send keepalives more often than the middlebox forgets:
+//! `net.ipv4.tcp_keepalive_time` for applications that ask for them
+//! (`SO_KEEPALIVE`), or the application's own; or use a pool that closes
+//! connections earlier. At the middlebox: a longer timeout.
 //!
 //! ## References
 //!
@@ -56,41 +57,52 @@ use model::{
 };
 use text::{count, number};
 
-use crate::Verdict;
-use crate::captured::checks;
-use crate::make::{With as _, advice, proof, subject, sysctl};
+use crate::captured::stream_checks;
+use crate::cause::{Cause, Verdict};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::{Noted as _, advice, sysctl};
+use crate::words::subject;
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "nat-timeout-reset",
+    title: "something on the path forgets idle connections",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("nat_timeout_reset.rs"),
+};
 
 /// Connections that were lost.
-const STREAMS: usize = 2;
-/// Of so many one may outlive a silence as long.
+const MIN_STREAMS: usize = 2;
+/// One in so many may survive an idle period as long.
 const ONE_IN: usize = 10;
-/// Timeouts that boxes are known to have, seconds: what clouds and vendors document.
-const KNOWN: [u64; 15] =
+/// Timeouts that middleboxes are known to have, seconds: what clouds and vendors document.
+const KNOWN_TIMEOUTS_S: [u64; 15] =
     [30, 60, 90, 120, 180, 240, 300, 350, 600, 900, 1200, 1800, 3600, 7200, 432_000];
-const SECOND: u64 = 1_000_000;
-/// Findings of it.
-const FINDINGS: usize = 5;
+const SECOND_US: u64 = 1_000_000;
+/// Servers that are reported.
+const MAX_FINDINGS: usize = 5;
 
-/// Connections to one server that were lost after silences.
+/// Connections to one server that were lost after idle periods.
 struct Forgotten<'a> {
     server: SocketAddr,
     lost: Vec<(&'a CapturedStream, LostAfterIdle)>,
-    /// The shortest silence after which one was lost, and the longest that was outlived, microseconds.
-    shortest: u64,
-    outlived: u64,
+    /// The shortest idle period after which one was lost, microseconds.
+    shortest_us: u64,
+    /// The longest below it that one survived, microseconds; 0: none.
+    survived_us: u64,
 }
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::RuledOut("no packets".to_string());
+        return Verdict::nothing_to_check();
     };
     let all = lost(packets);
-    let found = all.iter().filter(|one| is_timer(one, packets)).take(FINDINGS);
-    Verdict::of(found.map(|one| finding(evidence, one)).collect(), || {
-        let outlived = packets.worst.iter().map(|stream| stream.longest_survived_idle_us).max();
-        match outlived.unwrap_or(0) {
-            0 => "connections forgotten in silence (none was silent)".to_string(),
-            longest => format!("connections forgotten in silence ({} outlived)", seconds(longest)),
+    let found = all.iter().filter(|one| is_timer(one, packets)).take(MAX_FINDINGS);
+    Verdict::from_findings(found.map(|one| finding(evidence, one)).collect(), || {
+        let survived = packets.worst.iter().map(|stream| stream.longest_survived_idle_us).max();
+        match survived.unwrap_or(0) {
+            0 => "connections lost when idle (none was idle)".to_string(),
+            longest => format!("connections lost when idle ({} survived)", seconds(longest)),
         }
     })
 }
@@ -103,7 +115,7 @@ fn lost(packets: &Packets) -> Vec<Forgotten<'_>> {
         match all.iter_mut().find(|one| one.server == stream.server) {
             Some(one) => {
                 one.lost.push((stream, lost));
-                one.shortest = one.shortest.min(lost.idle_us);
+                one.shortest_us = one.shortest_us.min(lost.idle_us);
             }
             None => {
                 let lost_first = vec![(stream, lost)];
@@ -111,15 +123,15 @@ fn lost(packets: &Packets) -> Vec<Forgotten<'_>> {
                 all.push(Forgotten {
                     server,
                     lost: lost_first,
-                    shortest: lost.idle_us,
-                    outlived: 0,
+                    shortest_us: lost.idle_us,
+                    survived_us: 0,
                 });
             }
         }
     }
     for one in &mut all {
-        let outlived = streams(packets, one.server).map(|stream| stream.longest_survived_idle_us);
-        one.outlived = outlived.filter(|us| *us < one.shortest).max().unwrap_or(0);
+        let survived = streams(packets, one.server).map(|stream| stream.longest_survived_idle_us);
+        one.survived_us = survived.filter(|us| *us < one.shortest_us).max().unwrap_or(0);
     }
     all.sort_by_key(|one| (std::cmp::Reverse(one.lost.len()), one.server));
     all
@@ -131,52 +143,61 @@ fn streams(packets: &Packets, server: SocketAddr) -> impl Iterator<Item = &Captu
 
 /// Whether a timer can have done it, and nothing else that is known.
 fn is_timer(one: &Forgotten<'_>, packets: &Packets) -> bool {
-    let outlived =
-        streams(packets, one.server).filter(|s| s.longest_survived_idle_us >= one.shortest).count();
+    let survived = streams(packets, one.server)
+        .filter(|s| s.longest_survived_idle_us >= one.shortest_us)
+        .count();
     let last_began = one.lost.iter().map(|(_, lost)| lost.began_us).max();
     let first_ended =
         one.lost.iter().map(|(_, lost)| lost.began_us.saturating_add(lost.idle_us)).min();
     let apart = last_began > first_ended;
-    one.lost.len() >= STREAMS && outlived * ONE_IN <= one.lost.len() && apart
+    one.lost.len() >= MIN_STREAMS && survived * ONE_IN <= one.lost.len() && apart
 }
 
-/// The timeout, if it is one that is known: the longest that is not above the shortest silence.
+/// The timeout, if it is one that is known: the longest that is not above the shortest
+/// idle period.
 fn known(one: &Forgotten<'_>) -> Option<u64> {
-    // Clocks of boxes look once in a while.
-    let below = KNOWN.into_iter().filter(|seconds| seconds * SECOND <= one.shortest);
-    below.max().filter(|seconds| seconds * SECOND > one.outlived)
+    // Timers of middleboxes run at intervals.
+    let below =
+        KNOWN_TIMEOUTS_S.into_iter().filter(|seconds| seconds * SECOND_US <= one.shortest_us);
+    below.max().filter(|seconds| seconds * SECOND_US > one.survived_us)
 }
 
 fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
     let resets = one.lost.iter().filter(|(_, lost)| lost.reset).count();
-    let longest = one.lost.iter().map(|(_, lost)| lost.idle_us).max().unwrap_or(0);
+    let longest_us = one.lost.iter().map(|(_, lost)| lost.idle_us).max().unwrap_or(0);
     let lost = one.lost.len() as u64;
-    let range = match one.outlived {
-        0 => format!("up to {}", seconds(one.shortest)),
-        outlived => format!("between {} and {}", seconds(outlived), seconds(one.shortest)),
+    let range = match one.survived_us {
+        0 => format!("up to {}", seconds(one.shortest_us)),
+        survived if seconds(survived) == seconds(one.shortest_us) => {
+            format!("about {}", seconds(survived))
+        }
+        survived => format!("between {} and {}", seconds(survived), seconds(one.shortest_us)),
     };
     let likely = known(one).map_or_else(String::new, |seconds| format!("; likely {seconds} s"));
     let text = format!(
-        "{} lost after silences of {} to {};\n{} answered with a reset, {} not at all; the timeout is\n{range}{likely}",
+        "{} lost after idle periods of {} to {}; {} answered with a reset, {} not at all; the timeout is {range}{likely}",
         count(lost, "connection"),
-        seconds(one.shortest),
-        seconds(longest),
+        seconds(one.shortest_us),
+        seconds(longest_us),
         number(resets as u64),
         number(lost - resets as u64),
     );
     let proof = proof(Source::Packets, "proof", text)
-        .over(evidence, "connections lost", lost as f64, "connections")
-        .at_once("shortest silence that was fatal", one.shortest as f64 / 1e3, "ms")
-        .at_once("longest silence that was outlived", one.outlived as f64 / 1e3, "ms");
-    let first = one.lost[0].0;
-    let most = one.outlived.max(known(one).map_or(one.shortest / 2, |seconds| seconds * SECOND));
-    let keep = (most / 2 / SECOND).max(1).to_string();
-    let mut keep_alive =
-        sysctl(evidence, "net.ipv4.tcp_keepalive_time", &keep, Reach::NewConnections);
-    keep_alive.note = Some("where the application asks for keep-alives (SO_KEEPALIVE)".to_string());
+        .over_window(evidence, "connections lost", lost as f64, "connections")
+        .at_moment("shortest idle period that was fatal", one.shortest_us as f64 / 1e3, "ms")
+        .at_moment("longest idle period that was survived", one.survived_us as f64 / 1e3, "ms");
+    let timeout_us =
+        one.survived_us.max(known(one).map_or(one.shortest_us / 2, |seconds| seconds * SECOND_US));
+    let interval_s = (timeout_us / 2 / SECOND_US).max(1);
+    let name = "net.ipv4.tcp_keepalive_time";
+    let keep_alive = sysctl(evidence, name, interval_s, Reach::NewConnections)
+        .noted("for applications that ask for keepalives (SO_KEEPALIVE)");
     Finding {
-        cause: "nat-timeout-reset".to_string(),
-        title: format!("Connections that are silent for {} are forgotten", seconds(one.shortest)),
+        cause: CAUSE.id.to_string(),
+        title: format!(
+            "Something on the path forgets connections idle for {}",
+            seconds(one.shortest_us)
+        ),
         severity: Severity::Warning,
         subject: subject(
             SubjectKind::Connection,
@@ -187,7 +208,7 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
         ),
         impact: Impact {
             text: format!(
-                "{} to {} lost: their next request fails or waits",
+                "{} to {} lost: the next request on each fails or waits",
                 count(lost, "connection"),
                 one.server
             ),
@@ -196,70 +217,75 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
             share: None,
         },
         evidence: vec![proof],
-        checks: checks(evidence, first),
+        checks: one.lost.first().map_or_else(Vec::new, |(s, _)| stream_checks(evidence, s)),
         remedies: vec![
             keep_alive,
-            advice("a pool that closes connections before, or a longer timeout on the way"),
+            advice("a pool that closes connections earlier, or a longer timeout on the path"),
         ],
         also_causes: Vec::new(),
     }
 }
 
-/// An idle time as the makers of such boxes give their timers: `350 s`.
+/// An idle period, in the unit that the makers of middleboxes use: `350 s`.
 fn seconds(us: u64) -> String {
     if us < 1_000_000 { text::micros(us) } else { format!("{} s", number(us / 1_000_000)) }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
-    /// Streams that were silent: when it began and how long it was, seconds.
-    fn silent(lost: &[(u64, u64)], outlived: &[u64]) -> Evidence {
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![idle(&[(0, 352), (400, 380), (90, 360)], &[310, 200])]
+    }
+
+    /// Streams that were idle: when that began and how long it was, seconds.
+    fn idle(lost: &[(u64, u64)], survived: &[u64]) -> Evidence {
         let mut evidence = healthy();
         let end = |number: usize| format!("198.18.0.1:{}", 4000 + number);
-        for (number, (began, lasted)) in lost.iter().enumerate() {
-            stream(&mut evidence, &end(number), "198.18.0.2:5432").lost_after_idle =
+        for (number, (began, idle_s)) in lost.iter().enumerate() {
+            add_stream(&mut evidence, &end(number), "198.18.0.2:5432").lost_after_idle =
                 Some(LostAfterIdle {
-                    began_us: began * SECOND,
-                    idle_us: lasted * SECOND,
+                    began_us: began * SECOND_US,
+                    idle_us: idle_s * SECOND_US,
                     client_sent_first: true,
                     reset: number % 2 == 0,
                 });
         }
-        for (number, us) in outlived.iter().enumerate() {
-            stream(&mut evidence, &end(100 + number), "198.18.0.2:5432").longest_survived_idle_us =
-                us * SECOND;
+        for (number, us) in survived.iter().enumerate() {
+            add_stream(&mut evidence, &end(100 + number), "198.18.0.2:5432")
+                .longest_survived_idle_us = us * SECOND_US;
         }
         evidence
     }
 
     #[test]
-    fn fires_for_silences_that_end_at_a_timer() {
-        let finding = &found(rule(&silent(&[(0, 352), (400, 380), (90, 360)], &[310, 200])))[0];
-        assert_eq!(finding.title, "Connections that are silent for 352 s are forgotten");
+    fn fires_for_idle_periods_that_end_at_a_timer() {
+        let finding = &findings_of(rule(&idle(&[(0, 352), (400, 380), (90, 360)], &[310, 200])))[0];
+        assert_eq!(finding.title, "Something on the path forgets connections idle for 352 s");
         let text = &finding.evidence[0].text;
         assert!(text.ends_with("between 310 s and 352 s; likely 350 s"), "{text}");
         assert!(text.contains("2 answered with a reset, 1 not at all"), "{text}");
-        assert_eq!(finding.remedies[0].text, "net.ipv4.tcp_keepalive_time=175");
+        assert_eq!(finding.remedies[0].text, "set net.ipv4.tcp_keepalive_time to 175");
     }
 
     #[test]
-    fn stays_quiet_for_one_event_one_stream_and_where_others_outlive_it() {
-        // All were silent at 300 s: the server may have been restarted then.
-        assert!(matches!(rule(&silent(&[(0, 352), (200, 380)], &[])), Verdict::RuledOut(_)));
-        assert!(matches!(rule(&silent(&[(0, 352)], &[])), Verdict::RuledOut(_)));
-        let outlived = silent(&[(0, 352), (400, 380)], &[400]);
-        assert!(matches!(rule(&outlived), Verdict::RuledOut(_)));
-        assert!(matches!(rule(&silent(&[], &[400])), Verdict::RuledOut(_)));
+    fn stays_quiet_for_one_event_one_stream_and_where_others_survive() {
+        // All were idle at 300 s: the server may have been restarted then.
+        assert!(matches!(rule(&idle(&[(0, 352), (200, 380)], &[])), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&idle(&[(0, 352)], &[])), Verdict::RuledOut(_)));
+        let survived = idle(&[(0, 352), (400, 380)], &[400]);
+        assert!(matches!(rule(&survived), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&idle(&[], &[400])), Verdict::RuledOut(_)));
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("nat-timeout-reset").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

@@ -2,16 +2,16 @@
 //!
 //! ## What happens
 //!
-//! What a connection may do is agreed in its first two packets: how large windows
-//! may be, whether a receiver tells what it has behind a gap (SACK), time stamps. A
-//! firewall or balancer on the way that takes these options out, or writes others,
-//! makes both ends believe that the other cannot do it: windows end at 64 KiB, and
-//! after a loss one segment is repaired each round trip.
+//! The first two packets of a connection negotiate what it may do: how large
+//! windows may be, selective acknowledgements (SACK), time stamps. A firewall or
+//! load balancer on the path that removes these options, or changes them, makes
+//! each end believe that the other lacks them: windows end at 64 KiB, and after a
+//! loss only one segment is repaired in each round trip.
 //!
 //! ## Evidence
 //!
 //! Two captures of the same connections, one at each end: the options of each SYN
-//! and its answer as they left and as they arrived.
+//! and SYN-ACK as they left and as they arrived.
 //!
 //! ## Threshold
 //!
@@ -20,10 +20,12 @@
 //!
 //! ## Looks like it, but is not
 //!
-//! - window-scaling-off, or SACK off, at an end itself: its SYN leaves without it.
+//! - window-scaling-off, or SACK off, at an end itself: its SYN leaves without the
+//!   option.
 //! - A smaller MSS that arrives: a tunnel or a gateway that clamps it, as it
 //!   should.
-//! - A proxy, which makes connections of its own: nothing is in both captures.
+//! - A proxy, which opens connections of its own: no connection is in both
+//!   captures.
 //!
 //! ## Check by hand
 //!
@@ -33,11 +35,11 @@
 //!   -e tcp.options.wscale.shift -e tcp.options.sack_perm
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! At the device: no rule that removes TCP options (`TCPOPTSTRIP` of iptables,
-//! `reset tcp option` of nft, the TCP normalisation of firewalls). Nothing that an
-//! end can set brings them back.
+//! On the device: no rule that removes TCP options (`TCPOPTSTRIP` of iptables,
+//! `reset tcp option` of nft, the TCP normalisation of firewalls). No setting of an
+//! end brings them back.
 //!
 //! ## References
 //!
@@ -50,18 +52,30 @@ use model::{
 };
 use text::{count, number};
 
-use crate::Verdict;
-use crate::captured::quoted;
-use crate::make::{With as _, advice, proof, subject};
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::advice;
+use crate::words::{list, subject, title};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "options-stripped",
+    title: "a device on the path removes options from SYNs",
+    needs: &[&[Source::Path]],
+    rule,
+    source: include_str!("options_stripped.rs"),
+};
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(path) = &evidence.path else {
-        return Verdict::RuledOut("no captures of both ends".to_string());
+        return Verdict::nothing_to_check();
     };
     let stripped: Vec<&PathChange> = path.changes.iter().filter(|one| costs(one)).collect();
     if stripped.is_empty() {
-        let text = format!("options of SYNs ({} unchanged)", streams(path.streams_in_both));
-        return Verdict::RuledOut(text);
+        return Verdict::RuledOut(match path.streams_in_both {
+            0 => String::new(),
+            both => format!("options of SYNs (unchanged in {})", count(both, "stream")),
+        });
     }
     Verdict::Found(vec![finding(path, &stripped)])
 }
@@ -86,10 +100,6 @@ fn option(field: ChangedField) -> &'static str {
     }
 }
 
-fn streams(all: u64) -> String {
-    count(all, "stream")
-}
-
 fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
     let mut options: Vec<&str> = Vec::new();
     for change in stripped {
@@ -98,7 +108,7 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
         }
     }
     let hit = stripped.iter().map(|change| change.streams).max().unwrap_or(0);
-    // Time stamps make round trips known better, no more.
+    // Without time stamps, only round trips are known less well.
     let felt = stripped.iter().any(|change| change.field != ChangedField::TimeStamps);
     let proofs = stripped.iter().map(|change| {
         let [from, to] = match change.left_at {
@@ -114,24 +124,29 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
             _ => "with it".to_string(),
         };
         let text = format!(
-            "{} left at the {from} {}, arrived at the\n{to} {}: {} (packet {} at the client, {} at \
+            "{} left the {from} {}, reached the {to} {}: {} (packet {} at the client, {} at \
              the server)",
             change.field.words(),
             value(change.before),
             value(change.after),
-            streams(change.streams),
+            count(change.streams, "stream"),
             number(client),
             number(server)
         );
-        proof(Source::Path, "proof", text).at_once("streams", change.streams as f64, "streams")
+        proof(Source::Path, "proof", text).at_moment("streams", change.streams as f64, "streams")
     });
-    let [a, b] = path.captures.each_ref().map(|capture| capture.file.as_str());
-    let server = path.services.first().map(|service| service.servers[0]);
-    let alone = server.filter(|_| path.services.len() == 1);
+    let captures = path.captures.each_ref().map(|capture| capture.file.as_str());
+    let alone = match &path.services[..] {
+        [service] => service.servers.first().copied(),
+        _ => None,
+    };
     let to = alone.map_or("the server".to_string(), |server| server.to_string());
     Finding {
-        cause: "options-stripped".to_string(),
-        title: format!("A device on the way takes {} out of SYNs", list(&options)),
+        cause: CAUSE.id.to_string(),
+        title: title(
+            format!("A device on the path removes {} from SYNs", list(&options)),
+            "A device on the path removes options from SYNs",
+        ),
         severity: if felt { Severity::Warning } else { Severity::Info },
         subject: subject(
             SubjectKind::Connection,
@@ -144,7 +159,7 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
             text: format!(
                 "{} of {} in both captures opened without {}",
                 number(hit),
-                streams(path.streams_in_both),
+                count(path.streams_in_both, "stream"),
                 list(&options)
             ),
             unit: ImpactUnit::ConnectionsDegraded,
@@ -152,31 +167,27 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
             share: Some(text::share(hit as f64, path.streams_in_both as f64).min(1.0)),
         },
         evidence: proofs.collect(),
-        checks: [a, b]
-            .map(|file| format!("tshark -r {} -Y tcp.flags.syn==1 -V", quoted(file)))
-            .to_vec(),
+        checks: commands(captures.map(|file| {
+            CommandLine::new("tshark -r").file(file).args("-Y tcp.flags.syn==1 -V").here()
+        })),
         remedies: vec![advice(
-            "at the device between both: no TCPOPTSTRIP, no normalisation of TCP options",
+            "on the device between both: no TCPOPTSTRIP, no normalisation of TCP options",
         )],
         also_causes: Vec::new(),
     }
 }
 
-/// `a, b and c`.
-fn list(words: &[&str]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => (*one).to_string(),
-        [some @ .., last] => format!("{} and {last}", some.join(", ")),
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{PathCapture, PathClock, PathDirection};
 
     use super::*;
-    use crate::fixtures::found;
+    use crate::fixtures::findings_of;
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![changed(ChangedField::WindowScale, Some(7), None)]
+    }
 
     fn changed(field: ChangedField, before: Option<u64>, after: Option<u64>) -> Evidence {
         let capture = |name: &str| PathCapture {
@@ -207,18 +218,18 @@ mod tests {
 
     #[test]
     fn fires_for_an_option_that_does_not_arrive() {
-        let finding = &found(rule(&changed(ChangedField::WindowScale, Some(7), None)))[0];
-        assert_eq!(finding.title, "A device on the way takes window scale out of SYNs");
-        assert!(finding.evidence[0].text.contains("with 7, arrived"), "{finding:?}");
+        let finding = &findings_of(rule(&changed(ChangedField::WindowScale, Some(7), None)))[0];
+        assert_eq!(finding.title, "A device on the path removes window scale from SYNs");
+        assert!(finding.evidence[0].text.contains("with 7, reached"), "{finding:?}");
         assert_eq!((finding.impact.amount, finding.impact.share), (3.0, Some(0.75)));
         let other = rule(&changed(ChangedField::WindowScale, Some(7), Some(0)));
-        assert_eq!(found(other).len(), 1, "it is another one");
-        let stamps = &found(rule(&changed(ChangedField::TimeStamps, Some(1), None)))[0];
+        assert_eq!(findings_of(other).len(), 1, "it is another one");
+        let stamps = &findings_of(rule(&changed(ChangedField::TimeStamps, Some(1), None)))[0];
         assert_eq!(stamps.severity, Severity::Info);
     }
 
     #[test]
-    fn stays_quiet_for_clamps_and_for_what_is_added() {
+    fn stays_quiet_for_clamps_and_for_added_options() {
         for (field, before, after) in [
             (ChangedField::SegmentSize, Some(1460), Some(1380)),
             (ChangedField::SelectiveAcknowledgements, None, Some(1)),
@@ -232,7 +243,7 @@ mod tests {
 
     #[test]
     fn undecided_without_both_captures() {
-        let verdict = crate::cause("options-stripped").unwrap().judge(&crate::fixtures::healthy());
+        let verdict = CAUSE.judge(&crate::fixtures::healthy());
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

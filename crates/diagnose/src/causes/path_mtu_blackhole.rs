@@ -2,30 +2,34 @@
 //!
 //! ## What happens
 //!
-//! Somewhere on the path packets above a size vanish, and no ICMP message says so:
-//! a tunnel whose headers are not counted, a firewall that drops all ICMP.
-//! Handshakes and requests pass, the first full-size segment of an answer never
-//! does: it is sent again and again, each time after twice the time.
+//! Somewhere on the path, packets above a size vanish without an ICMP message: a
+//! tunnel whose headers are not counted, a firewall that drops all ICMP. Handshakes
+//! and requests pass; the first full-size segment of a response never does. It is
+//! retransmitted again and again, each time after twice the time.
 //!
 //! ## Evidence
 //!
-//! In packets near the sender: the same segment of full size is sent again after
+//! In packets near the sender: the same full-size segment is retransmitted after
 //! timeouts, no segment of that size was ever acknowledged, and the other end is
 //! alive: it opened the connection and its own data was acknowledged. Or: the
-//! segment was cut smaller (`tcp_mtu_probing`), and that arrived.
+//! segment was retransmitted in smaller ones (`tcp_mtu_probing`), and those
+//! arrived.
 //!
 //! ## Threshold
 //!
-//! Two timeouts for one segment of full size, in several connections of the
-//! service, or in one that cut it smaller; none of that size acknowledged in it.
+//! Two timeouts for one full-size segment, in several connections of the service,
+//! or in one that retransmitted it in smaller ones; none of that size acknowledged
+//! in it.
 //!
 //! ## Looks like it, but is not
 //!
-//! - packet-loss: segments of full size are lost, and others of them arrive.
-//! - A path that is down: small segments vanish too, the other end repeats its own.
-//! - receiver-stalled: the window is closed, what is sent again are probes.
+//! - packet-loss: full-size segments are lost, and others of them arrive.
+//! - A path that is down: small segments vanish too, the other end retransmits its
+//!   own.
+//! - receiver-stalled: the window is closed, and the repeated packets are probes.
 //!
-//! Behind the hole nothing can be seen of it: full-size segments do not get there.
+//! A capture behind the black hole shows nothing of it: full-size segments do not
+//! get there.
 //!
 //! ## Check by hand
 //!
@@ -34,129 +38,157 @@
 //! tracepath ADDRESS
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
 //! At the sender: `net.ipv4.tcp_mtu_probing=1` (new connections find the size). On
-//! the router: clamp the segment size (`nft ... tcp option maxseg size set rt
-//! mtu`), and let ICMP «fragmentation needed» pass.
+//! the router: clamp the MSS (`nft ... tcp option maxseg size set rt mtu`), and let
+//! ICMP «fragmentation needed» pass.
 //!
 //! ## References
 //!
 //! - RFC 2923 (problems with path MTU discovery), RFC 4821 (packetization layer)
 //! - Linux: `tcp_mtu_probing`, `tcp_base_mss`
 
-use model::{Evidence, Finding, Reach};
+use model::{Evidence, Finding, Reach, Source};
 use text::{count, micros, number};
 
-use crate::Verdict;
-use crate::captured::{Group, Way, groups};
-use crate::make::{With as _, advice, there};
+use crate::captured::{Group, StreamDirection, group_directions};
+use crate::cause::{Cause, Verdict};
+use crate::commands::CommandLine;
+use crate::proofs::WithFigures as _;
+use crate::remedies::{advice, sysctl_on};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "path-mtu-blackhole",
+    title: "full-size packets vanish without an ICMP message",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("path_mtu_blackhole.rs"),
+};
 
 /// Timeouts of one segment.
-const TIMEOUTS: u32 = 2;
-/// Connections that show it, where none cut its segments.
-const SEVERAL: usize = 2;
-/// Data that a segment of full size has at least, bytes.
-const FULL: u32 = 1_000;
+const MIN_TIMEOUTS: u32 = 2;
+/// Connections that show it, where none sent the segment again in smaller ones.
+const MIN_CONNECTIONS: usize = 2;
+/// Data of a full-size segment, bytes.
+const MIN_FULL_BYTES: u32 = 1_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::RuledOut("no packets".to_string());
+        return Verdict::nothing_to_check();
     };
-    let mut groups = groups(packets, hit);
-    groups.retain(|group| group.ways.len() >= SEVERAL || group.sum(|sent| sent.resegmented) > 0);
+    let mut groups = group_directions(packets, hit);
+    groups.retain(|group| {
+        group.directions.len() >= MIN_CONNECTIONS || group.sum(|sent| sent.resegmented) > 0
+    });
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
-    Verdict::of(findings, || {
-        let arrived = packets.directions().filter(|way| way.full_size_arrived == Some(true));
-        format!("path MTU (full-size segments arrived {} ways)", number(arrived.count() as u64))
+    Verdict::from_findings(findings, || {
+        let sent = || packets.directions().filter_map(|direction| direction.full_size_arrived);
+        let (arrived, all) = (sent().filter(|arrived| *arrived).count(), sent().count());
+        match all {
+            0 => "path MTU (no full-size segment)".to_string(),
+            _ => format!(
+                "path MTU (full-size segments arrive in {} of {})",
+                number(arrived as u64),
+                count(all as u64, "direction")
+            ),
+        }
     })
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let (sent, back) = (way.sent(), way.back());
-    let again = sent.max_timeouts_of_segment >= TIMEOUTS && sent.max_timeouts_segment_bytes >= FULL;
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let (sent, back) = (direction.sent(), direction.reverse());
+    let again = sent.max_timeouts_of_segment >= MIN_TIMEOUTS
+        && sent.max_timeouts_segment_bytes >= MIN_FULL_BYTES;
     let never = sent.full_size_arrived == Some(false)
         || (sent.resegmented > 0 && sent.full_size_arrived.is_none());
-    // What it sends arrives here, and it hears what is small.
+    // What it sends arrives here, and small segments reach it.
     let alive =
-        way.stream.handshake_us.is_some() && back.retransmitted() == 0 && back.new_bytes > 0;
+        direction.stream.handshake_us.is_some() && back.retransmitted() == 0 && back.new_bytes > 0;
     (again && never && alive).then(|| {
         sent.time_us(model::TimeCategory::Loss) + sent.time_us(model::TimeCategory::Unexplained)
     })
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let sent = way.sent();
+    let direction = group.worst();
+    let sent = direction.sent();
     let size = sent.max_timeouts_segment_bytes;
     let cut = group.sum(|sent| sent.resegmented);
     let mut text = format!(
-        "stream {}: a segment of {} was sent again {} after a\ntimeout; none of that size was \
-         ever acknowledged, small ones were",
-        way.stream.number,
+        "stream {}: a segment of {} was retransmitted {} after a timeout; none of that size was \
+         acknowledged, smaller ones were",
+        direction.stream.number,
         count(size.into(), "byte"),
         count(sent.max_timeouts_of_segment.into(), "time"),
     );
     if cut > 0 {
-        text.push_str(";\ncut smaller, it arrived");
+        text.push_str("; in smaller segments, it arrived");
     }
     let proof = group
         .proof(evidence, "proof", text)
-        .over(
+        .over_window(
             evidence,
             "timeouts of one segment",
             f64::from(sent.max_timeouts_of_segment),
             "timeouts",
         )
-        .at_once("size", f64::from(size), "bytes");
-    let (sender, receiver) = (group.sender(), group.receiver());
-    group.finding(
+        .at_moment("size", f64::from(size), "bytes");
+    let (sender, host, peer) = (group.sender(), group.sending_host(), group.receiving_host());
+    let mut finding = group.finding(
         evidence,
-        "path-mtu-blackhole",
-        format!("Packets of full size vanish on the way, {} lost", micros(group.us)),
-        &format!("{} from {sender} never arrive", count(u64::from(size), "byte")),
+        CAUSE.id,
+        format!("Full-size packets vanish on the path, {} lost", micros(group.lost_us)),
+        &format!("segments of {} from {sender} never arrive", count(u64::from(size), "byte")),
         vec![proof],
         vec![
-            advice(format!("on the way from {sender} to {receiver}: clamp the segment size")),
-            there(
-                format!("at {sender}: sysctl -w net.ipv4.tcp_mtu_probing=1"),
-                Reach::NewConnections,
-            ),
+            advice(format!("on the path from {host} to {peer}: clamp the MSS to the path MTU")),
+            sysctl_on(&host, "net.ipv4.tcp_mtu_probing", 1, Reach::NewConnections),
         ],
-    )
+    );
+    if group.host_of_others() != Some(direction.sender().ip()) {
+        let receiver = direction.receiver().ip();
+        finding.checks.extend(CommandLine::new("tracepath").arg(receiver).on(&host));
+    }
+    finding
 }
 
 #[cfg(test)]
-mod tests {
-    use model::{Source, TimeCategory};
+pub(super) mod tests {
+    use model::TimeCategory;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![swallowed(2)]
+    }
 
     fn swallowed(streams: u16) -> Evidence {
         let mut evidence = healthy();
         for _ in 0..streams {
-            let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
             let sent = &mut stream.from_server;
             (sent.max_timeouts_of_segment, sent.max_timeouts_segment_bytes) = (3, 1448);
             sent.full_size_arrived = Some(false);
-            spent(sent, TimeCategory::Loss, 1_500_000);
+            set_time(sent, TimeCategory::Loss, 1_500_000);
         }
         evidence
     }
 
     #[test]
-    fn fires_for_several_connections_or_one_that_cut_its_segments() {
-        let finding = &found(rule(&swallowed(2)))[0];
-        assert_eq!(finding.title, "Packets of full size vanish on the way, 3.0 s lost");
+    fn fires_for_several_connections_or_one_that_resegmented() {
+        let finding = &findings_of(rule(&swallowed(2)))[0];
+        assert_eq!(finding.title, "Full-size packets vanish on the path, 3.0 s lost");
         assert!(matches!(rule(&swallowed(1)), Verdict::RuledOut(_)));
         let mut evidence = swallowed(1);
         evidence.packets.as_mut().unwrap().worst[0].from_server.resegmented = 1;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
-    fn stays_quiet_when_one_arrived_or_the_other_end_is_not_heard() {
+    fn stays_quiet_when_one_arrived_or_the_other_end_retransmits() {
         let change = |change: fn(&mut model::CapturedStream)| {
             let mut evidence = swallowed(3);
             evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(change);
@@ -170,8 +202,8 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("path-mtu-blackhole").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

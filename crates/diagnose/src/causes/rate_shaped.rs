@@ -3,29 +3,29 @@
 //! ## What happens
 //!
 //! A token bucket with a queue: a burst passes at full speed, then its credit is
-//! used up, and what is above its rate waits. Clouds do so with their instances,
-//! providers with their lines. Throughput falls to a third or less at one moment,
+//! used up, and what is above its rate waits. Clouds do this with their instances,
+//! providers with their links. Throughput falls to a third or less at one moment,
 //! and the round trip, which was short, is that of a full queue from then on.
 //!
 //! ## Evidence
 //!
-//! In packets, from both ends of the path: the rate of a bulk transfer over time
-//! and its round trip. At one step the rate falls and stays even after it, and the
-//! round trip grows: the rate is the bucket's, the bytes above it before the step
-//! are its burst.
+//! In packets, from both ends of the path: the throughput of a bulk transfer over
+//! time, and its round trip. At one step the throughput falls and stays even after
+//! it, and the round trip grows: the rate is that of the bucket, and the bytes
+//! above it before the step are its burst.
 //!
 //! ## Threshold
 //!
-//! The rate falls to a third or less and deviates by a fifth at most after that;
-//! the median round trip is five times as long and 20 ms longer; three stretches
-//! before the step, eight after it, of 20 ms and more each.
+//! The throughput falls to a third or less and deviates by at most a fifth after
+//! that; the median round trip is five times as long and 20 ms longer; three
+//! intervals before the step, eight after it, of 20 ms or more each.
 //!
 //! ## Looks like it, but is not
 //!
 //! - bufferbloat: the link was always the limit, its queue was there from the
 //!   beginning.
-//! - rate-policed: what is above the rate is dropped, nobody waits.
-//! - Other transfers begin on the same link: the rate is not even.
+//! - rate-policed: what is above the rate is dropped, nothing waits.
+//! - Other transfers that begin on the same link: the throughput is not even.
 //!
 //! ## Check by hand
 //!
@@ -34,43 +34,55 @@
 //! ethtool -S DEVICE | grep allowance_exceeded   # ENA, in a cloud
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! No setting here gives more than is paid for: a larger instance or line; or pace
-//! below the rate (`tc qdisc ... fq maxrate`, bbr), so that nobody waits in the
-//! queue, and the credit comes back.
+//! No setting gives more than is paid for: a larger instance or link; or pace below
+//! the rate (`tc qdisc ... fq maxrate`, bbr), so that nothing waits in the queue,
+//! and the credit comes back.
 //!
 //! ## References
 //!
 //! - tc-tbf(8): rate, burst, latency
 //! - Flach et al.: An Internet-wide analysis of traffic policing (SIGCOMM 2016)
 
-use model::{Evidence, Finding};
+use model::{Evidence, Finding, Reach, Source};
 use text::{bit_rate, bytes, micros, share};
 
-use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::cause::{Cause, Verdict};
+use crate::proofs::WithFigures as _;
+use crate::remedies::{Noted as _, advice, qdisc};
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "rate-shaped",
+    title: "a shaper limits transfers to its rate after a burst",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("rate_shaped.rs"),
+};
+
+/// Share of the shaper's rate at which the sender paces, so that the queue stays empty.
+const PACED_SHARE: f64 = 0.95;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict(evidence, hit, finding, |_| "shapers".to_string())
+    verdict_from_packets(evidence, hit, finding, |_| "shapers (none)".to_string())
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let shaped = way.sent().shaped?;
-    // As much would have passed in a part of the time.
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let shaped = direction.sent().shaped?;
+    // At the rate before, as much would have passed in a part of the time.
     let kept = share(shaped.rate_bps as f64, shaped.before_bps as f64).min(1.0);
     Some((shaped.duration_us as f64 * (1.0 - kept)) as u64)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let shaped = way.sent().shaped.unwrap_or_default();
+    let direction = group.worst();
+    let shaped = direction.sent().shaped.unwrap_or_default();
     let (before, after) = (bit_rate(shaped.before_bps as f64), bit_rate(shaped.rate_bps as f64));
     let text = format!(
-        "stream {}: {before} for {} and {}, then an even {after};\nits round trip steps from {} to \
+        "stream {}: {before} for {} and {}, then an even {after}; its round trip steps from {} to \
          {}",
-        way.stream.number,
+        direction.stream.number,
         micros(shaped.after_us),
         bytes(shaped.burst_bytes),
         micros(shaped.round_trip_before_us),
@@ -78,34 +90,37 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .over(evidence, "rate", shaped.rate_bps as f64, "bit/s")
-        .over(evidence, "rate before", shaped.before_bps as f64, "bit/s")
-        .at_once("burst", shaped.burst_bytes as f64, "bytes");
+        .over_window(evidence, "rate", shaped.rate_bps as f64, "bit/s")
+        .over_window(evidence, "rate before", shaped.before_bps as f64, "bit/s")
+        .at_moment("burst", shaped.burst_bytes as f64, "bytes");
     let (sender, receiver) = (group.sender(), group.receiver());
+    let host = group.sending_host();
+    let mut pace = qdisc(
+        format!("fq maxrate {:.0}kbit", shaped.rate_bps as f64 * PACED_SHARE / 1e3),
+        format!("on {host}: pace below {after} (fq maxrate, SO_MAX_PACING_RATE)"),
+    )
+    .noted("then nothing waits in the queue, and the credit comes back; bbr paces too");
+    (pace.reaches, pace.host) = (Reach::NewConnections, Some(host));
     group.finding(
         evidence,
-        "rate-shaped",
-        format!("A shaper on the way holds transfers to {after} after a burst"),
+        CAUSE.id,
+        format!("A shaper on the path limits transfers to {after} after a burst"),
         &format!("{before} until {} had passed, {after} from then on", bytes(shaped.burst_bytes)),
         vec![proof],
-        vec![
-            advice(format!("a larger instance or line between {sender} and {receiver}")),
-            advice(format!("{sender}: pace below {after} (bbr, fq maxrate): no queue, no waiting")),
-        ],
+        vec![advice(format!("a larger instance or link between {sender} and {receiver}")), pace],
     )
 }
 
 #[cfg(test)]
-mod tests {
-    use model::{ShapedRate, Source};
+pub(super) mod tests {
+    use model::ShapedRate;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
 
-    #[test]
-    fn fires_for_a_step_of_the_rate() {
+    fn stepped() -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         sent.shaped = Some(ShapedRate {
             before_bps: 200_000_000,
             rate_bps: 40_000_000,
@@ -115,8 +130,18 @@ mod tests {
             after_us: 1_800_000,
             duration_us: 4_000_000,
         });
-        let finding = &found(rule(&evidence))[0];
-        let title = "A shaper on the way holds transfers to 40 Mbit/s after a burst";
+        evidence
+    }
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![stepped()]
+    }
+
+    #[test]
+    fn fires_for_a_step_of_the_throughput() {
+        let finding = &findings_of(rule(&stepped()))[0];
+        let title = "A shaper on the path limits transfers to 40 Mbit/s after a burst";
         assert_eq!((&finding.title[..], finding.impact.amount), (title, 3.2));
         assert!(finding.evidence[0].text.contains("from 900 µs to 61 ms"), "{finding:?}");
     }
@@ -124,15 +149,15 @@ mod tests {
     #[test]
     fn stays_quiet_without_a_step() {
         let mut evidence = healthy();
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("rate-shaped").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

@@ -3,34 +3,34 @@
 //! ## What happens
 //!
 //! A process does not read. Its receive buffer fills, the kernel closes the window
-//! that it offers, and the sender may send nothing but probes. Everything on that
-//! connection waits, and whatever the sender writes fills its own send buffer
+//! that it advertises, and the sender may send nothing but probes. Everything on
+//! that connection waits, and what the sender writes fills its own send buffer
 //! until it blocks too.
 //!
 //! ## Evidence
 //!
-//! - at the reader: unread data leaves no window worth a segment, at every look,
-//!   and nothing more arrives (`bytes_received` stands still);
-//! - at the sender: data waits, the window of the peer is closed, only probes go
-//!   out (the persist timer runs), and nothing more is acknowledged;
+//! - at the reader: unread data leaves no window worth a segment, in every sample,
+//!   and nothing more arrives (`bytes_received` does not change);
+//! - at the sender: data waits, the peer's window is closed, only probes go out
+//!   (the persist timer runs), and nothing more is acknowledged;
 //! - in packets: the window goes to zero and stays closed for longer than a round
 //!   trip, until it opens by a segment. Probes of it, also those of a full segment,
 //!   and data that was sent beyond it, are no losses.
 //!
-//! When both ends are on this host the reader is named; its sender is an effect.
+//! When both ends are on this host, the reader is named; its sender is an effect.
 //!
 //! ## Threshold
 //!
-//! Every look of the window, at least two, a second apart or more, not a byte in
-//! between, and 3 s or more since the last byte by the kernel's own clock
-//! (`tcpi_last_data_recv`, `tcpi_last_data_sent`): a reader with a buffer of its
-//! own, a player for one, pauses for a second or two and nobody waits. A reader
+//! Every sample of the window, at least two, a second apart or more, without a byte
+//! in between, and 3 s or more since the last byte by the kernel's own clock
+//! (`tcpi_last_data_recv`, `tcpi_last_data_sent`). A reader with a buffer of its
+//! own, such as a player, pauses for a second or two and nobody waits. A reader
 //! that is merely slower than its sender opens the window again and again: bytes
 //! move. In packets: a millisecond and a round trip, if the sender had to probe or
-//! it was 5 % of the time in which somebody waited; 200 ms otherwise: a reader on a
-//! busy CPU comes late now and then. How much of the time it was is told, and how
-//! bad that is. The kernel offers no window below 1/16 of the buffer
-//! (`__tcp_select_window`), so that is «full».
+//! it was 5 % of the active time (all but idle periods); otherwise 200 ms: a reader
+//! on a busy CPU is late now and then. Its share of the active time says how bad it
+//! is. The kernel advertises no window below 1/16 of the buffer
+//! (`__tcp_select_window`), so the buffer counts as full from there.
 //!
 //! ## Looks like it, but is not
 //!
@@ -42,14 +42,15 @@
 //! ## Check by hand
 //!
 //! ```sh
-//! # Recv-Q stands still at the reader, Send-Q at the sender (timer:(persist,…))
+//! # unchanged: Recv-Q at the reader, Send-Q at the sender (timer:(persist,...))
 //! ss -tnomp
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! The process must read: see what it waits for (`strace -p PID`, or its stack).
-//! A larger buffer (`tcp_rmem`) only puts it off. No sysctl mends it.
+//! The process must read: find out what it waits for (`strace -p PID`, or its
+//! stack). A larger buffer (`tcp_rmem`) only postpones the stall; no sysctl fixes
+//! it.
 //!
 //! ## References
 //!
@@ -62,54 +63,70 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use model::{
-    Consequence, Evidence, Finding, Impact, ImpactUnit, Process, ProcessName, Proof, Severity,
-    Socket, Source, SubjectKind, TcpState, TimerKind,
+    Consequence, Evidence, Finding, FirstSample, Impact, ImpactUnit, Process, ProcessName, Proof,
+    Severity, Socket, Source, SubjectKind, TcpState, TimerKind,
 };
-use text::{count, number};
+use text::{count, micros};
 
-use crate::Verdict;
-use crate::connections::{by_process, canonical, holder, shared};
-use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, name};
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::connections::{by_process, canonical, common_end, owner};
+use crate::proofs::{WithFigures as _, proof};
+use crate::reach::{belongs_to_others, without_remedies_of};
+use crate::remedies::{advice, advice_about};
+use crate::words::{line, process_name, subject, title};
 
-/// Looks at which it must have been stalled, and their distance at least.
-const LOOKS: u32 = 2;
-const APART_MS: u64 = 1_000;
-/// Less is a pause: readers with a buffer of their own make it all the time.
-const STILL_MS: u64 = 3_000;
+pub(super) const CAUSE: Cause = Cause {
+    id: "receiver-stalled",
+    title: "a process does not read what it receives",
+    needs: &[&[Source::Sockets], &[Source::Packets]],
+    rule,
+    source: include_str!("receiver_stalled.rs"),
+};
 
-pub(super) fn rule(evidence: &Evidence) -> Verdict {
+/// Samples in which it must have been stalled, and their distance.
+const MIN_SAMPLES: u32 = 2;
+const MIN_DISTANCE_MS: u64 = 1_000;
+/// Less is a pause: readers with a buffer of their own pause all the time.
+const MIN_STALL_MS: u64 = 3_000;
+/// Share of the receive buffer from which on the kernel advertises no window.
+const MIN_BUFFER_FILL: f64 = 15.0 / 16.0;
+/// Senders on this host that are named as consequences.
+const MAX_SENDERS: usize = 3;
+
+fn rule(evidence: &Evidence) -> Verdict {
     let all = evidence.sockets.as_ref().map(|s| &s.sockets[..]).unwrap_or_default();
-    let stalled: Vec<&Socket> = all.iter().filter(|socket| stands_still(socket)).collect();
+    let stalled: Vec<&Socket> = all.iter().filter(|socket| is_stalled(socket)).collect();
     let readers: Vec<&Socket> = stalled.iter().copied().filter(|s| is_reader(s)).collect();
     let here: HashSet<(SocketAddr, SocketAddr)> =
         readers.iter().map(|s| (s.remote, s.local)).collect();
-    // A sender whose reader is here too is told with it.
+    // A sender whose reader is here too is named with it.
     let senders: Vec<&Socket> = stalled
         .iter()
         .copied()
         .filter(|s| is_sender(s) && !here.contains(&(s.local, s.remote)))
         .collect();
+    let readers = by_process(&readers, |s| s.local.port());
+    let senders = by_process(&senders, |s| s.remote.port());
     let mut findings = Vec::new();
-    for group in by_process(&readers, |s| s.local.port()) {
-        findings.push(of_readers(evidence, &group, all));
-    }
-    for group in by_process(&senders, |s| s.remote.port()) {
-        findings.push(of_senders(evidence, &group));
-    }
+    findings.extend(readers.iter().filter_map(|group| of_readers(evidence, group, all)));
+    findings.extend(senders.iter().filter_map(|group| of_senders(evidence, group)));
     if let Some(packets) = &evidence.packets {
-        // What the sockets tell already is not told again.
+        // Connections that the sockets show already are not reported again.
         let known = stalled.iter().flat_map(|s| [(s.local, s.remote), (s.remote, s.local)]);
         let known = known.map(|(a, b)| (canonical(a), canonical(b))).collect();
         findings.extend(packets::findings(evidence, packets, &known));
     }
-    Verdict::of(findings, || {
-        format!("stalled readers (none of {})", count(all.len() as u64, "connection"))
+    Verdict::from_findings(findings, || match all.len() {
+        0 => "stalled readers (none)".to_string(),
+        connections => {
+            format!("stalled readers (none on {})", count(connections as u64, "connection"))
+        }
     })
 }
 
-/// Stalled at every look, and not a byte moved.
-fn stands_still(socket: &Socket) -> bool {
+/// Stalled in every sample, and not a byte moved.
+fn is_stalled(socket: &Socket) -> bool {
     let Some(first) = socket.first else {
         return false;
     };
@@ -122,10 +139,10 @@ fn stands_still(socket: &Socket) -> bool {
     );
     let apart_ms = socket.last_at_ms.saturating_sub(first.at_ms);
     let quiet_ms = if is_reader(socket) { tcp.last_data_recv_ms } else { tcp.last_data_sent_ms };
-    open && first.samples >= LOOKS
+    open && first.samples >= MIN_SAMPLES
         && first.samples_stalled == first.samples
-        && apart_ms >= APART_MS
-        && apart_ms.max(quiet_ms.map_or(0, u64::from)) >= STILL_MS
+        && apart_ms >= MIN_DISTANCE_MS
+        && apart_ms.max(quiet_ms.map_or(0, u64::from)) >= MIN_STALL_MS
         && (tcp.bytes_received == Some(first.bytes_received) || socket.receive_queue_bytes == 0)
         && (tcp.bytes_acked == Some(first.bytes_acked) || socket.send_queue_bytes == 0)
         && (is_reader(socket) || is_sender(socket))
@@ -136,7 +153,7 @@ fn is_reader(socket: &Socket) -> bool {
     let closed = socket.tcp.as_deref().is_some_and(
         |tcp| matches!((tcp.rcv_wnd, tcp.rcv_mss), (Some(window), Some(mss)) if window < mss),
     );
-    let full = socket.receive_fill().is_some_and(|fill| fill >= 15.0 / 16.0);
+    let full = socket.receive_fill().is_some_and(|fill| fill >= MIN_BUFFER_FILL);
     socket.receive_queue_bytes > 0
         && (closed || full)
         && socket.first.is_some_and(|first| first.receive_queue_bytes > 0)
@@ -151,176 +168,199 @@ fn is_sender(socket: &Socket) -> bool {
         && tcp.is_none_or(|tcp| tcp.retransmits.unwrap_or(0) == 0)
 }
 
-fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Finding {
-    let who: Vec<ProcessName> = holder(evidence, group[0]).into_iter().collect();
-    let process = name(&who).unwrap_or("a process").to_string();
-    let bytes: u64 = group.iter().map(|s| u64::from(s.receive_queue_bytes)).sum();
-    let example = group[0];
-    let silent = example.tcp.as_deref().and_then(|tcp| tcp.last_data_recv_ms).unwrap_or(0);
-    let mut proofs = vec![stalled_proof(
-        evidence,
-        group,
-        "proof",
-        format!(
-            "{} -> {}: {} unread, window {},\nfor {} of {}",
-            example.remote,
-            example.local,
-            text::bytes(u64::from(example.receive_queue_bytes)),
-            example
-                .tcp
-                .as_deref()
-                .and_then(|tcp| tcp.rcv_wnd)
-                .map_or_else(|| "closed".to_string(), |window| number(u64::from(window))),
-            looks(example),
-            format_args!("the window; last data {} ms ago", number(u64::from(silent))),
-        ),
-    )];
-    proofs.extend(what_it_does(evidence.process(group[0].pid.unwrap_or(0))));
-    let mut effects = Vec::new();
-    for reader in group {
-        let sender = all.iter().find(|s| (s.local, s.remote) == (reader.remote, reader.local));
-        if let Some(sender) = sender.filter(|s| s.send_queue_bytes > 0) {
-            let who = holder(evidence, sender);
-            let who = who.map_or_else(
-                || "its sender".to_string(),
-                |p| format!("{} (pid {})", p.name, p.pid),
-            );
-            let waits = text::bytes(u64::from(sender.send_queue_bytes));
-            effects.push(Consequence {
-                cause: None,
-                text: format!("{who} waits with {waits} to send"),
-            });
-        }
-    }
-    effects.truncate(3);
-    let local = shared(group, |s| s.local);
+/// `None` for an empty group.
+fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Option<Finding> {
+    let example = *group.first()?;
+    let owners: Vec<ProcessName> = owner(evidence, example).into_iter().collect();
+    let process = process_name(&owners).unwrap_or_else(|| "a process".to_string());
+    let unread: u64 = group.iter().map(|s| u64::from(s.receive_queue_bytes)).sum();
+    let tcp = example.tcp.as_deref();
+    let silent_ms = tcp.and_then(|tcp| tcp.last_data_recv_ms).unwrap_or(0);
+    let window = match tcp.and_then(|tcp| tcp.rcv_wnd) {
+        Some(window) => text::bytes(u64::from(window)),
+        None => "closed".to_string(),
+    };
+    let text = format!(
+        "{} -> {}: {} unread, window {window}, in {}; last data {} ago",
+        example.remote,
+        example.local,
+        text::bytes(u64::from(example.receive_queue_bytes)),
+        samples_text(example),
+        micros(u64::from(silent_ms) * 1_000),
+    );
+    let mut proofs = vec![stall_proof(evidence, example, group.len(), text)];
+    proofs.extend(activity(example.pid.and_then(|pid| evidence.process(pid))));
+    let local = common_end(group, |s| s.local);
     let port = example.local.port();
-    Finding {
-        cause: "receiver-stalled".to_string(),
-        title: format!("{process} does not read what it receives"),
+    Some(Finding {
+        cause: CAUSE.id.to_string(),
+        title: title(
+            format!("{process} does not read what it receives"),
+            "A process does not read what it receives",
+        ),
         severity: Severity::Critical,
         subject: subject(
             SubjectKind::Connection,
             local.map_or_else(|| format!("{process}, port {port}"), |l| l.to_string()),
             local,
-            shared(group, |s| s.remote),
-            who,
+            common_end(group, |s| s.remote),
+            owners,
         ),
         impact: Impact {
             text: format!(
-                "{} at a standstill, {} unread",
+                "{} stalled, {} unread",
                 count(group.len() as u64, "connection"),
-                text::bytes(bytes)
+                text::bytes(unread)
             ),
             unit: ImpactUnit::ConnectionsStalled,
             amount: group.len() as f64,
             share: None,
         },
         evidence: proofs,
-        checks: vec![command(evidence, &format!("ss -tnomp 'sport = :{port}'"))],
+        checks: commands([CommandLine::new("ss -tnomp")
+            .arg(format!("sport = :{port}"))
+            .in_netns(evidence)]),
         remedies: vec![
-            advice(match group[0].pid {
-                Some(pid) => format!("{process} must read: see what it waits for: strace -p {pid}"),
-                None => "the process must read: see what it waits for (strace)".to_string(),
+            advice(match example.pid {
+                Some(pid) => format!("{process} must read; what it waits for: strace -p {pid}"),
+                None => "the process must read; strace shows what it waits for".to_string(),
             }),
-            advice("a larger receive buffer (tcp_rmem) only puts it off"),
+            advice("a larger receive buffer (tcp_rmem) only postpones it"),
         ],
-        also_causes: effects,
-    }
+        also_causes: senders_on_this_host(evidence, group, all),
+    })
 }
 
-fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Finding {
-    let who: Vec<ProcessName> = holder(evidence, group[0]).into_iter().collect();
-    let process = name(&who).unwrap_or("a process").to_string();
-    let bytes: u64 = group.iter().map(|s| u64::from(s.send_queue_bytes)).sum();
-    let example = group[0];
-    let remote = shared(group, |s| s.remote);
-    let far = remote.map_or_else(|| example.remote.ip().to_string(), |r| r.to_string());
+/// Senders that wait for these readers on the same host.
+fn senders_on_this_host(
+    evidence: &Evidence,
+    readers: &[&Socket],
+    all: &[Socket],
+) -> Vec<Consequence> {
+    let sender = |reader: &&Socket| {
+        let ends = (reader.remote, reader.local);
+        all.iter().find(|s| (s.local, s.remote) == ends).filter(|s| s.send_queue_bytes > 0)
+    };
+    let waiting = |sender: &Socket| {
+        let who = match owner(evidence, sender) {
+            Some(process) => format!("{} (pid {})", line(&process.name), process.pid),
+            None => "its sender".to_string(),
+        };
+        let bytes = text::bytes(u64::from(sender.send_queue_bytes));
+        Consequence { cause: None, text: format!("{who} waits with {bytes} to send") }
+    };
+    readers.iter().filter_map(sender).map(waiting).take(MAX_SENDERS).collect()
+}
+
+/// `None` for an empty group.
+fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Option<Finding> {
+    let example = *group.first()?;
+    let owners: Vec<ProcessName> = owner(evidence, example).into_iter().collect();
+    let process = process_name(&owners).unwrap_or_else(|| "a process".to_string());
+    let unsent: u64 = group.iter().map(|s| u64::from(s.send_queue_bytes)).sum();
+    let remote = common_end(group, |s| s.remote);
+    let host = example.remote.ip().to_canonical().to_string();
+    let reader = remote.map_or_else(|| host.clone(), |r| r.to_string());
     let probes = example.tcp.as_deref().and_then(|tcp| tcp.probes).unwrap_or(example.timer.tries);
-    Finding {
-        cause: "receiver-stalled".to_string(),
-        title: title(&far, &process),
+    let text = format!(
+        "{} -> {}: {} waiting, the peer's window is closed \
+         in {}; {} without an answer, nothing acknowledged",
+        example.local,
+        example.remote,
+        text::bytes(u64::from(example.send_queue_bytes)),
+        samples_text(example),
+        count(u64::from(probes), "probe"),
+    );
+    let fix = vec![advice_about(
+        &host,
+        format!("the process at {reader} must read: run netwhy on {host}"),
+    )];
+    Some(Finding {
+        cause: CAUSE.id.to_string(),
+        title: title(
+            format!("The reader at {reader} does not read what {process} sends"),
+            "A remote reader does not read",
+        ),
         severity: Severity::Critical,
         subject: subject(
             SubjectKind::Connection,
-            format!("the reader at {far}"),
-            shared(group, |s| s.local),
+            format!("the reader at {reader}"),
+            common_end(group, |s| s.local),
             remote,
-            who,
+            owners,
         ),
         impact: Impact {
             text: format!(
-                "{} at a standstill, {} of {process} wait to be sent",
+                "{} stalled, {} of {process} wait to be sent",
                 count(group.len() as u64, "connection"),
-                text::bytes(bytes)
+                text::bytes(unsent)
             ),
             unit: ImpactUnit::ConnectionsStalled,
             amount: group.len() as f64,
             share: None,
         },
-        evidence: vec![stalled_proof(
-            evidence,
-            group,
-            "proof",
-            format!(
-                "{} -> {}: {} waiting, the peer's window is closed,\n\
-                 {} unanswered, in {}; nothing acknowledged meanwhile",
-                example.local,
-                example.remote,
-                text::bytes(u64::from(example.send_queue_bytes)),
-                count(u64::from(probes), "probe"),
-                looks(example),
-            ),
-        )],
-        checks: vec![command(evidence, &format!("ss -tnomp 'dport = :{}'", example.remote.port()))],
-        remedies: vec![advice(format!("the process at {far} must read; run netwhy there"))],
+        evidence: vec![stall_proof(evidence, example, group.len(), text)],
+        checks: commands([CommandLine::new("ss -tnomp")
+            .arg(format!("dport = :{}", example.remote.port()))
+            .in_netns(evidence)]),
+        remedies: if belongs_to_others(example.remote.ip(), example.local.ip()) {
+            without_remedies_of(example.remote.ip(), fix)
+        } else {
+            fix
+        },
         also_causes: Vec::new(),
-    }
+    })
 }
 
-fn title(far: &str, process: &str) -> String {
-    let title = format!("The reader at {far} does not read what {process} sends");
-    if title.chars().count() <= 72 { title } else { "A remote reader does not read".to_string() }
+fn stall_proof(evidence: &Evidence, example: &Socket, connections: usize, text: String) -> Proof {
+    let first = example.first.unwrap_or_default();
+    proof(Source::Sockets, "proof", text)
+        .over_window(evidence, "connections stalled", connections as f64, "connections")
+        .over_window(evidence, "samples stalled", f64::from(first.samples_stalled), "samples")
+        .over_window(evidence, "samples", f64::from(first.samples), "samples")
+        .at_moment("unread", f64::from(example.receive_queue_bytes), "bytes")
+        .at_moment("waiting to be sent", f64::from(example.send_queue_bytes), "bytes")
 }
 
-fn stalled_proof(evidence: &Evidence, group: &[&Socket], label: &str, text: String) -> Proof {
-    let first = group[0].first.unwrap_or_default();
-    proof(Source::Sockets, label, text)
-        .over(evidence, "connections stalled", group.len() as f64, "connections")
-        .over(evidence, "looks stalled", f64::from(first.samples_stalled), "looks")
-        .over(evidence, "looks", f64::from(first.samples), "looks")
-        .at_once("unread", f64::from(group[0].receive_queue_bytes), "bytes")
-        .at_once("waiting to be sent", f64::from(group[0].send_queue_bytes), "bytes")
-}
-
-fn looks(socket: &Socket) -> String {
-    let first = socket.first.unwrap_or_default();
-    format!("{} of {} looks", first.samples_stalled, first.samples)
+fn samples_text(socket: &Socket) -> String {
+    let FirstSample { samples, samples_stalled, .. } = socket.first.unwrap_or_default();
+    format!("{samples_stalled} of {}", count(u64::from(samples), "sample"))
 }
 
 /// What the process did instead of reading.
-fn what_it_does(process: Option<&Process>) -> Option<Proof> {
+fn activity(process: Option<&Process>) -> Option<Proof> {
     let process = process?;
-    let (letter, _) = process.states.iter().max_by_key(|(_, looks)| **looks)?;
+    let (letter, _) = process.states.iter().max_by_key(|(_, samples)| **samples)?;
     let words = match letter {
         'R' => "was running: it is busy with something else",
         'S' => "slept: it waits for something else",
-        'D' => "slept in the kernel (state D): a disk or file system",
+        'D' => "slept in the kernel (state D): it waits for a disk or a file system",
         'T' | 't' => "is stopped (state T)",
         _ => "is in another state",
     };
-    Some(proof(Source::Processes, "why", format!("{} (pid {}) {words}", process.name, process.pid)))
+    let text = format!("{} (pid {}) {words}", line(&process.name), process.pid);
+    Some(proof(Source::Processes, "why", text))
 }
 
 #[cfg(test)]
-mod tests {
-    use model::{FirstSample, Stalls, TimeCategory};
+pub(super) mod tests {
+    use model::{Stalls, TimeCategory};
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, process, socket};
+    use crate::fixtures::{add_process, add_socket, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut reader = host();
+        stalled_reader(&mut reader);
+        stalled_sender(&mut reader);
+        let mut sender = host();
+        stalled_sender(&mut sender);
+        vec![reader, sender, packets::tests::example()]
+    }
 
     fn stalled_reader(evidence: &mut Evidence) -> &mut Socket {
-        let reader = socket(evidence, "198.18.0.1:8080", "198.18.0.2:40000", Some(7));
+        let reader = add_socket(evidence, "198.18.0.1:8080", "198.18.0.2:40000", Some(7));
         reader.receive_queue_bytes = 65_000;
         let tcp = reader.tcp.as_mut().unwrap();
         tcp.rcv_wnd = Some(0);
@@ -334,7 +374,7 @@ mod tests {
     }
 
     fn stalled_sender(evidence: &mut Evidence) -> &mut Socket {
-        let sender = socket(evidence, "198.18.0.2:40000", "198.18.0.1:8080", Some(8));
+        let sender = add_socket(evidence, "198.18.0.2:40000", "198.18.0.1:8080", Some(8));
         sender.send_queue_bytes = 900_000;
         sender.timer.kind = TimerKind::Persist;
         sender.first = Some(FirstSample { samples_stalled: 3, ..sender.first.unwrap() });
@@ -343,8 +383,8 @@ mod tests {
 
     fn host() -> Evidence {
         let mut evidence = healthy();
-        process(&mut evidence, 7, "python3");
-        process(&mut evidence, 8, "curl");
+        add_process(&mut evidence, 7, "python3");
+        add_process(&mut evidence, 8, "curl");
         evidence
     }
 
@@ -353,28 +393,28 @@ mod tests {
         let mut evidence = host();
         stalled_reader(&mut evidence);
         stalled_sender(&mut evidence);
-        let findings = found(rule(&evidence));
+        let findings = findings_of(rule(&evidence));
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.subject.processes[0].name, "python3");
         assert_eq!(finding.also_causes[0].text, "curl (pid 8) waits with 879 KiB to send");
     }
 
     #[test]
-    fn fires_for_a_remote_reader_seen_by_its_sender() {
+    fn fires_for_a_remote_reader_at_its_sender() {
         let mut evidence = host();
         stalled_sender(&mut evidence);
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.subject.name, "the reader at 198.18.0.1:8080");
         assert_eq!(finding.title, "The reader at 198.18.0.1:8080 does not read what curl sends");
     }
 
     #[test]
-    fn what_sockets_tell_packets_do_not_tell_again() {
+    fn connections_that_sockets_show_are_not_reported_again() {
         let mut evidence = host();
         stalled_reader(&mut evidence);
         for client in ["198.18.0.2:40000", "198.18.0.2:40001"] {
-            let stream = crate::fixtures::stream(&mut evidence, client, "198.18.0.1:8080");
-            crate::fixtures::spent(
+            let stream = crate::fixtures::add_stream(&mut evidence, client, "198.18.0.1:8080");
+            crate::fixtures::set_time(
                 &mut stream.from_client,
                 TimeCategory::ReceiverStalled,
                 2_000_000,
@@ -383,7 +423,7 @@ mod tests {
             stream.from_client.zero_window_stalls.longest_us = 2_000_000;
             stream.from_server.zero_windows = 1;
         }
-        let findings = found(rule(&evidence));
+        let findings = findings_of(rule(&evidence));
         let [of_socket, of_packets] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(of_socket.subject.processes[0].name, "python3");
         assert!(of_packets.subject.name.contains("198.18.0.2:40001 > 198.18.0.1:8080"));
@@ -395,7 +435,7 @@ mod tests {
         for port in 1..=5 {
             stalled_reader(&mut evidence).remote.set_port(port);
         }
-        let findings = found(rule(&evidence));
+        let findings = findings_of(rule(&evidence));
         assert_eq!((findings.len(), findings[0].impact.amount), (1, 5.0));
     }
 
@@ -413,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn stays_quiet_for_a_pause_that_only_late_looks_saw() {
+    fn stays_quiet_for_a_pause_between_late_samples() {
         let mut evidence = host();
         for add in [stalled_reader, stalled_sender] {
             let end = add(&mut evidence);
@@ -424,13 +464,13 @@ mod tests {
             let tcp = end.tcp.as_mut().unwrap();
             (tcp.last_data_recv_ms, tcp.last_data_sent_ms) = (Some(3_100), Some(3_100));
         }
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
     fn stays_quiet_for_some_unread_bytes_and_an_open_window() {
         let mut evidence = host();
-        let idle = socket(&mut evidence, "198.18.0.1:8080", "198.18.0.2:4", Some(7));
+        let idle = add_socket(&mut evidence, "198.18.0.1:8080", "198.18.0.2:4", Some(7));
         idle.receive_queue_bytes = 200;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
@@ -438,19 +478,19 @@ mod tests {
     #[test]
     fn undecided_without_sockets() {
         let mut evidence = host();
-        lose(&mut evidence, Source::Sockets);
-        let verdict = crate::cause("receiver-stalled").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Sockets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 
     #[test]
-    fn odd_numbers_harm_nobody() {
+    fn extreme_values_do_not_panic() {
         let mut evidence = host();
         let odd = stalled_reader(&mut evidence);
         odd.pid = None;
         odd.memory = None;
         odd.receive_queue_bytes = u32::MAX;
         odd.last_at_ms = u64::MAX;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

@@ -3,33 +3,34 @@
 //! ## What happens
 //!
 //! What a process sends stays in the socket's send buffer until the other end has
-//! acknowledged it. When the buffer holds less than the path could have on its way,
-//! the sender sends a buffer, waits for a round trip, and sends the next: the rate
-//! is what the buffer holds divided by the round trip. The process is ready, the
-//! reader's window is open, the path is empty.
+//! acknowledged it. When the buffer holds less than the path can have in flight,
+//! the sender sends a buffer, waits for a round trip, and sends the next: the
+//! throughput is the buffer divided by the round trip. The process is ready, the
+//! receiver's window is open, the path is empty.
 //!
 //! ## Evidence
 //!
 //! The kernel's own account of each connection, `tcp_info`: how long there was
 //! something to send (`tcpi_busy_time`), and how much of it the kernel could have
 //! sent more while the process waited for room in the buffer
-//! (`tcpi_sndbuf_limited`), from the first look to the last. The size of the buffer
-//! and its limit, `net.ipv4.tcp_wmem`. The kernel's account begins when something
-//! is sent while the writer already waits, and misses writers whose last piece just
-//! fits; therefore also the looks at which the buffer was full, all of it on its
-//! way, and both windows open.
+//! (`tcpi_sndbuf_limited`), from the first sample to the last. The size of the
+//! buffer and its limit, `net.ipv4.tcp_wmem`. The kernel's account begins when
+//! something is sent while the writer already waits, and misses writers whose last
+//! piece just fits; therefore also the samples in which the buffer was full, all of
+//! it in flight, and both windows open.
 //!
 //! ## Threshold
 //!
-//! Half of the time in which there was something to send, or a tenth of it and half
-//! of five looks and more at a full buffer, over a second and more of the window,
-//! on a path of a millisecond and more: on shorter ones a round trip costs nothing.
+//! Half of the time in which there was something to send; or a tenth of it, and a
+//! full buffer in half of the samples, of which there are five or more. Over a
+//! second or more of the window, on a path of a millisecond or more: on shorter
+//! ones a round trip costs nothing.
 //!
 //! ## Looks like it, but is not
 //!
-//! - receive-window-limited: `tcpi_rwnd_limited` grows in its place.
+//! - receive-window-limited: `tcpi_rwnd_limited` increases instead.
 //! - The congestion window: the kernel waits for acknowledgements with data left in
-//!   the buffer, and neither counter grows.
+//!   the buffer, and neither counter increases.
 //! - application-limited: the buffer is empty.
 //!
 //! ## Check by hand
@@ -39,10 +40,10 @@
 //! ss -tinm
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
 //! `net.ipv4.tcp_wmem`: the third number is how far the kernel lets a send buffer
-//! grow. An application that sets `SO_SNDBUF` turns that growth off: it should not.
+//! grow. An application that sets `SO_SNDBUF` disables that growth; it should not.
 //!
 //! ## References
 //!
@@ -56,59 +57,72 @@ use model::{
 };
 use text::{bit_rate, bytes, count, micros, percent, share};
 
-use crate::Verdict;
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::connections::{by_process, canonical, common_end, owner};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::{Noted as _, advice, sysctl};
+use crate::words::{process_name, subject, title};
 
-use crate::connections::{by_process, canonical, holder, shared};
-use crate::make::{With as _, advice, proof, subject, sysctl};
-use crate::words::{command, name};
+pub(super) const CAUSE: Cause = Cause {
+    id: "send-buffer-limited",
+    title: "a sender's buffer is too small for the path",
+    needs: &[&[Source::Sockets]],
+    rule,
+    source: include_str!("send_buffer_limited.rs"),
+};
 
 /// Share of the time in which there was something to send.
-const MOST: f64 = 0.5;
-/// The same where so many looks, half of all, saw the buffer full.
-const LEAST: f64 = 0.1;
-const LOOKS: u32 = 5;
-/// So much of that time there must have been, microseconds.
-const BUSY_US: u64 = 1_000_000;
+const MIN_TIME_SHARE: f64 = 0.5;
+/// The same where the buffer was full in half of the samples, of which there are so many.
+const MIN_TIME_SHARE_SAMPLED: f64 = 0.1;
+const MIN_SAMPLES: u32 = 5;
+/// Time in which there was something to send, microseconds.
+const MIN_BUSY_US: u64 = 1_000_000;
 /// The shortest round trip on which it matters, microseconds.
-const TRIP_US: u32 = 1_000;
+const MIN_ROUND_TRIP_US: u32 = 1_000;
 /// A buffer as large as this share of its limit cannot grow: the kernel grows it by whole segments.
-const AT_LIMIT: f64 = 0.8;
-/// What the limit is set to: a flight of 1 Gbit/s over 60 ms, twice for what the kernel adds to it.
-const ENOUGH: u64 = 16 << 20;
+const MIN_FILL_OF_LIMIT: f64 = 0.8;
+/// The limit that is proposed: a flight of 1 Gbit/s over 60 ms, twice for the kernel's overhead.
+const PROPOSED_BYTES: u64 = 16 << 20;
+const WMEM: &str = "net.ipv4.tcp_wmem";
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let all = evidence.sockets.as_ref().map(|table| &table.sockets[..]).unwrap_or_default();
     let limited: Vec<&Socket> = all.iter().filter(|socket| hit(socket).is_some()).collect();
     let findings = by_process(&limited, |socket| socket.local.port())
         .iter()
-        .map(|group| finding(evidence, group))
+        .filter_map(|group| finding(evidence, group))
         .collect();
-    Verdict::of(findings, || {
+    Verdict::from_findings(findings, || {
         let most = all.iter().filter_map(times).map(|(busy, waited)| share(waited, busy));
-        format!("send buffers (full at most {} of the time)", percent(most.fold(0.0, f64::max)))
+        match most.fold(0.0, f64::max) {
+            0.0 => "send buffers (never full)".to_string(),
+            most => format!("send buffers (full up to {} of the time)", percent(most)),
+        }
     })
 }
 
-/// How long there was something to send in the window, where that was long enough to tell, and how
-/// much of it for want of a larger buffer; microseconds.
+/// How long there was something to send in the window, where that was long enough, and how much of it
+/// the buffer was the limit; microseconds.
 fn times(socket: &Socket) -> Option<(f64, f64)> {
     let (first, tcp) = (socket.first?, socket.tcp.as_deref()?);
     let busy = tcp.busy_time_us?.checked_sub(first.busy_us)?;
     let waited = tcp.sndbuf_limited_us?.checked_sub(first.sndbuf_limited_us)?;
-    (busy >= BUSY_US).then_some((busy as f64, waited as f64))
+    (busy >= MIN_BUSY_US).then_some((busy as f64, waited as f64))
 }
 
 fn hit(socket: &Socket) -> Option<f64> {
     let (busy, waited) = times(socket)?;
-    let far = socket.tcp.as_deref()?.rtt_us? >= TRIP_US;
-    let (full, looks) = looks(socket);
-    let seen = looks >= LOOKS && full * 2 >= looks;
-    let least = if seen { LEAST } else { MOST };
-    (far && share(waited, busy) >= least).then_some(waited)
+    let far = socket.tcp.as_deref()?.rtt_us? >= MIN_ROUND_TRIP_US;
+    let (full, samples) = samples(socket);
+    let sampled_full = samples >= MIN_SAMPLES && full.saturating_mul(2) >= samples;
+    let min_share = if sampled_full { MIN_TIME_SHARE_SAMPLED } else { MIN_TIME_SHARE };
+    (far && share(waited, busy) >= min_share).then_some(waited)
 }
 
-/// At how many looks the buffer was full, of how many.
-fn looks(socket: &Socket) -> (u32, u32) {
+/// In how many samples the buffer was full, and of how many.
+fn samples(socket: &Socket) -> (u32, u32) {
     socket.first.map_or((0, 0), |first| (first.samples_send_buffer_full, first.samples))
 }
 
@@ -116,49 +130,51 @@ fn buffer(socket: &Socket) -> Option<u64> {
     Some(socket.memory?.send_buffer_bytes.into())
 }
 
-fn finding(evidence: &Evidence, group: &[&Socket]) -> Finding {
-    let worst = group.iter().copied().max_by_key(|socket| hit(socket).unwrap_or(0.0) as u64);
-    let worst = worst.unwrap_or(group[0]);
-    let who: Vec<ProcessName> = holder(evidence, worst).into_iter().collect();
-    let process = name(&who).unwrap_or("a process").to_string();
+/// `None` for an empty group.
+fn finding(evidence: &Evidence, group: &[&Socket]) -> Option<Finding> {
+    let worst = group.iter().copied().max_by_key(|socket| hit(socket).unwrap_or(0.0) as u64)?;
+    let owners: Vec<ProcessName> = owner(evidence, worst).into_iter().collect();
+    let process = process_name(&owners).unwrap_or_else(|| "a process".to_string());
     let (busy, waited) = times(worst).unwrap_or_default();
     let trip = worst.tcp.as_deref().and_then(|tcp| tcp.rtt_us).unwrap_or(0);
     let mut text = format!(
-        "{} -> {}: the buffer was full in {} of the\nsending time, the kernel could have sent more",
+        "{} -> {}: the buffer was full {} of the time, the kernel could have sent more",
         canonical(worst.local),
         canonical(worst.remote),
         percent(share(waited, busy)),
     );
-    let (full, looks) = looks(worst);
+    let (full, samples) = samples(worst);
     if full > 0 {
-        text.push_str(&format!(" (and at\n{full} of {looks} looks)"));
+        text.push_str(&format!(" (full in {full} of {})", count(u64::from(samples), "sample")));
     }
-    if let Some(speed) = speed(worst) {
+    if let Some(throughput) = throughput(worst) {
         text.push_str(&format!(
-            ";\n{} over a round trip of {}",
-            bit_rate(speed * 8.0),
+            "; {} over a round trip of {}",
+            bit_rate(throughput * 8.0),
             micros(trip.into())
         ));
     }
     let held = buffer(worst).unwrap_or(0);
     if held > 0 {
-        text.push_str(&format!(", {} of buffer", bytes(held)));
+        text.push_str(&format!(", send buffer {}", bytes(held)));
     }
     let proof = proof(Source::Sockets, "proof", text)
-        .over(evidence, "busy", busy / 1e3, "ms")
-        .over(evidence, "limited by the send buffer", waited / 1e3, "ms")
-        .at_once("send buffer", held as f64, "bytes")
-        .at_once("round trip", f64::from(trip) / 1e3, "ms");
+        .over_window(evidence, "busy", busy / 1e3, "ms")
+        .over_window(evidence, "limited by the send buffer", waited / 1e3, "ms")
+        .at_moment("send buffer", held as f64, "bytes")
+        .at_moment("round trip", f64::from(trip) / 1e3, "ms");
     let all: f64 = group.iter().filter_map(|socket| hit(socket)).sum();
-    let local = shared(group, |socket| canonical(socket.local));
-    let remote = shared(group, |socket| canonical(socket.remote));
-    Finding {
-        cause: "send-buffer-limited".to_string(),
-        title: if held > 0 {
-            format!("The send buffer of {process} is too small: {}", bytes(held))
-        } else {
-            format!("The send buffer of {process} is too small")
-        },
+    let local = common_end(group, |socket| canonical(socket.local));
+    let remote = common_end(group, |socket| canonical(socket.remote));
+    Some(Finding {
+        cause: CAUSE.id.to_string(),
+        title: title(
+            match held {
+                0 => format!("The send buffer of {process} is too small"),
+                _ => format!("The send buffer of {process} is too small: {}", bytes(held)),
+            },
+            "A send buffer is too small for the path",
+        ),
         severity: Severity::Warning,
         subject: subject(
             SubjectKind::Connection,
@@ -169,11 +185,11 @@ fn finding(evidence: &Evidence, group: &[&Socket]) -> Finding {
             },
             local,
             remote,
-            who,
+            owners,
         ),
         impact: Impact {
             text: format!(
-                "{}: {} of the time in which there was something to send",
+                "{}: limited {} of the time in which there was something to send",
                 connections(group),
                 percent(share(waited, busy))
             ),
@@ -182,10 +198,12 @@ fn finding(evidence: &Evidence, group: &[&Socket]) -> Finding {
             share: Some(share(waited, busy)),
         },
         evidence: vec![proof],
-        checks: vec![command(evidence, &format!("ss -tinm dst {}", canonical(worst.remote).ip()))],
+        checks: commands([CommandLine::new("ss -tinm dst")
+            .arg(canonical(worst.remote).ip())
+            .in_netns(evidence)]),
         remedies: remedies(evidence, &process, held),
         also_causes: Vec::new(),
-    }
+    })
 }
 
 fn connections(group: &[&Socket]) -> String {
@@ -193,41 +211,45 @@ fn connections(group: &[&Socket]) -> String {
 }
 
 /// Bytes a second that were acknowledged in the window.
-fn speed(socket: &Socket) -> Option<f64> {
+fn throughput(socket: &Socket) -> Option<f64> {
     let (first, tcp) = (socket.first?, socket.tcp.as_deref()?);
     let sent = tcp.bytes_acked?.checked_sub(first.bytes_acked)?;
-    let lasted = socket.last_at_ms.checked_sub(first.at_ms).filter(|lasted| *lasted > 0)?;
-    Some(sent as f64 * 1e3 / lasted as f64)
+    let duration_ms = socket.last_at_ms.checked_sub(first.at_ms).filter(|ms| *ms > 0)?;
+    Some(sent as f64 * 1e3 / duration_ms as f64)
 }
 
 fn remedies(evidence: &Evidence, process: &str, held: u64) -> Vec<Remedy> {
-    let mut limits = evidence.sysctl("net.ipv4.tcp_wmem").unwrap_or("").split_ascii_whitespace();
+    let mut limits = evidence.sysctl(WMEM).unwrap_or("").split_ascii_whitespace();
     let mut next = || limits.next().and_then(|limit| limit.parse::<u64>().ok());
-    let (Some(least), Some(first), Some(most)) = (next(), next(), next()) else {
-        return vec![advice("a larger third number of net.ipv4.tcp_wmem")];
+    let (Some(min), Some(default), Some(max)) = (next(), next(), next()) else {
+        return vec![advice("raise the third number of net.ipv4.tcp_wmem")];
     };
-    if (held as f64) < AT_LIMIT * most as f64 {
+    if (held as f64) < MIN_FILL_OF_LIMIT * max as f64 {
         // The kernel would let it grow.
         return vec![advice(format!(
-            "{process}: no SO_SNDBUF: the kernel tunes the buffer, up to {}",
-            bytes(most)
+            "{process}: do not set SO_SNDBUF; the kernel then tunes the buffer, up to {}",
+            bytes(max)
         ))];
     }
-    let value = format!("{least} {first} {}", ENOUGH.max(4 * most));
-    let mut remedy = sysctl(evidence, "net.ipv4.tcp_wmem", &value, Reach::Everything);
-    remedy.note = Some("each connection may hold so much memory, if it needs it".to_string());
-    vec![remedy]
+    let value = format!("{min} {default} {}", PROPOSED_BYTES.max(max.saturating_mul(4)));
+    let remedy = sysctl(evidence, WMEM, value, Reach::Everything);
+    vec![remedy.noted("each connection may use so much memory, if it needs it")]
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::fixtures::{found, healthy, lose, process, socket};
+    use crate::fixtures::{add_process, add_socket, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![limited(0.9)]
+    }
 
     fn limited(share: f64) -> Evidence {
         let mut evidence = healthy();
-        process(&mut evidence, 7, "nginx");
-        let socket = socket(&mut evidence, "198.18.0.2:80", "198.18.0.1:4000", Some(7));
+        add_process(&mut evidence, 7, "nginx");
+        let socket = add_socket(&mut evidence, "198.18.0.2:80", "198.18.0.1:4000", Some(7));
         socket.memory.as_mut().unwrap().send_buffer_bytes = 65_536;
         let tcp = socket.tcp.as_mut().unwrap();
         tcp.rtt_us = Some(100_000);
@@ -246,44 +268,46 @@ mod tests {
 
     #[test]
     fn fires_when_the_buffer_is_full_most_of_the_time() {
-        let finding = &found(rule(&limited(0.9)))[0];
+        let finding = &findings_of(rule(&limited(0.9)))[0];
         assert_eq!(finding.title, "The send buffer of nginx is too small: 64 KiB");
         assert!(finding.evidence[0].text.contains("4.8 Mbit/s"), "{finding:?}");
-        let change = finding.remedies[0].text.clone();
-        assert_eq!(change, "net.ipv4.tcp_wmem='4096 16384 16777216'");
+        let text = &finding.remedies[0].text;
+        assert!(text.starts_with("set net.ipv4.tcp_wmem to 4096 16384 16777216 (now"), "{text}");
     }
 
     #[test]
-    fn an_application_that_fixes_its_buffer_is_told() {
+    fn an_application_that_sets_its_buffer_should_not() {
         let mut evidence = limited(0.9);
         evidence
             .sysctls
             .get_or_insert_default()
             .insert("net.ipv4.tcp_wmem".into(), "4096 16384 4194304".into());
-        let finding = &found(rule(&evidence))[0];
-        assert!(finding.remedies[0].text.contains("nginx: no SO_SNDBUF"), "{finding:?}");
+        let finding = &findings_of(rule(&evidence))[0];
+        assert!(finding.remedies[0].text.contains("nginx: do not set SO_SNDBUF"), "{finding:?}");
     }
 
     #[test]
-    fn fires_when_most_looks_saw_the_buffer_full() {
+    fn fires_when_the_buffer_is_full_in_most_samples() {
         let mut evidence = limited(0.3);
-        let looked = |evidence: &mut Evidence, full, looks| {
+        let sampled = |evidence: &mut Evidence, full, samples| {
             let first = evidence.sockets.as_mut().unwrap().sockets[0].first.as_mut().unwrap();
-            (first.samples_send_buffer_full, first.samples) = (full, looks);
+            (first.samples_send_buffer_full, first.samples) = (full, samples);
         };
-        looked(&mut evidence, 3, 7);
+        sampled(&mut evidence, 3, 7);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
-        looked(&mut evidence, 3, 4);
-        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "few looks");
-        looked(&mut evidence, 6, 7);
-        assert!(found(rule(&evidence))[0].evidence[0].text.contains("6 of 7 looks"));
+        sampled(&mut evidence, 3, 4);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "few samples");
+        sampled(&mut evidence, 6, 7);
+        assert!(
+            findings_of(rule(&evidence))[0].evidence[0].text.contains("full in 6 of 7 samples")
+        );
         let mut evidence = limited(0.05);
-        looked(&mut evidence, 7, 7);
-        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "the kernel knows of nothing");
+        sampled(&mut evidence, 7, 7);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "the kernel counted nothing");
     }
 
     #[test]
-    fn stays_quiet_for_a_part_of_the_time_a_short_path_and_a_short_time() {
+    fn stays_quiet_for_a_small_share_a_short_path_and_a_short_time() {
         assert!(matches!(rule(&limited(0.3)), Verdict::RuledOut(_)));
         let mut evidence = limited(0.9);
         let tcp = |evidence: &mut Evidence, change: fn(&mut model::TcpInfo)| {
@@ -296,14 +320,14 @@ mod tests {
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let mut evidence = limited(0.9);
         tcp(&mut evidence, |tcp| tcp.sndbuf_limited_us = None);
-        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "an old kernel does not tell");
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "an old kernel does not count it");
     }
 
     #[test]
     fn undecided_without_sockets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Sockets);
-        let verdict = crate::cause("send-buffer-limited").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Sockets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

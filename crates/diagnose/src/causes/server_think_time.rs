@@ -2,168 +2,193 @@
 //!
 //! ## What happens
 //!
-//! The request has arrived and the server takes its time before it begins to
-//! answer. The network does nothing meanwhile, and no setting of it helps.
+//! The request has arrived, and the server takes its time before it begins to
+//! respond: think time. The network does nothing meanwhile, and no setting of it
+//! helps.
 //!
 //! ## Evidence
 //!
 //! In packets: the time from the last byte of a request to the first byte of its
-//! answer, less the shortest time that the way from the place of capture to the
-//! server and back has taken, added up over all turns. Where HTTP/1 is in clear,
-//! the requests that were waited for longest.
+//! response, less the shortest round trip between the place of capture and the
+//! server, summed over all exchanges. Where HTTP/1 is in clear, the requests with
+//! the longest think time.
 //!
 //! ## Threshold
 //!
-//! More than half of the time in which somebody waited, and 100 ms a turn and more
-//! on average and in the middle (p50 of the whole turn): below that people notice
-//! nothing, and a command that runs for long in a session is what was asked for.
-//! Where it is not HTTP in clear, 5 s a turn and more are not named when both ends
-//! send less than 128 bytes a turn, or the handshake was not seen: either may be
-//! the one that asks, and keepalives look the same.
+//! More than half of the active time (all but idle periods), and 100 ms or more for
+//! each exchange, on average and for the median (p50 of the whole exchange): people
+//! notice nothing below that, and a command that runs for long in a session is what
+//! was asked for. Where it is not HTTP in clear, 5 s or more for each exchange is
+//! no finding when both ends send less than 128 bytes for each exchange, or the
+//! handshake was not captured: either end may be the client, and keepalives look
+//! the same.
 //!
 //! ## Looks like it, but is not
 //!
-//! - A request that was lost: it is sent again, that is packet-loss.
-//! - Long polling and other answers that are meant to wait: ask its owner.
-//! - Protocols in which either end speaks when it likes (BGP, IRC, OpenFlow): what
-//!   comes 30 s later answers nothing.
+//! - A request that was lost: it is retransmitted, that is packet-loss.
+//! - Long polling and other responses that are meant to wait: ask the owner of the
+//!   service.
+//! - Protocols in which either end sends when it likes (BGP, IRC, OpenFlow): what
+//!   arrives 30 s later responds to nothing.
 //! - A full accept queue: the request waits in the kernel, which acknowledges it.
 //!   See accept-queue-overflow on that host.
 //!
 //! ## Check by hand
 //!
 //! ```sh
-//! # HTTP: time from request to answer
+//! # HTTP: time from request to response
 //! tshark -r FILE -Y http.response -T fields -e tcp.stream -e http.time
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! Run netwhy on the server: it says whether its process ran, waited for a CPU,
-//! slept, or had no free worker. The answer is in the application.
+//! Run netwhy on the server: it shows whether its process ran, waited for a CPU,
+//! slept, or had no free worker. The reason is in the application.
 //!
 //! ## References
 //!
 //! - Olshefski, Nieh: Understanding the management of client perceived response
 //!   time (SIGMETRICS 2006)
+//! - Nielsen: Usability Engineering (1993), section 5.5: 100 ms seem instantaneous
 
-use model::{Evidence, Finding, TimeCategory};
-use text::{count, micros, number};
+use model::{Evidence, Finding, Source, TimeCategory};
+use text::{count, micros};
 
-use crate::Verdict;
-use crate::captured::{Group, Way, groups};
-use crate::make::advice;
+use crate::captured::{Group, StreamDirection, group_directions};
+use crate::cause::{Cause, Verdict};
+use crate::remedies::advice_about;
+use crate::words::shortened;
 
-/// Think time of a turn from which it is felt (Nielsen 1993: what seems to happen at once).
-const FELT_US: u64 = 100_000;
-/// Share of the time in which somebody waited.
-const MOST: f64 = 0.5;
-/// Waits from which on it may be that nobody waited: keepalives come as seldom, or less often.
-const SELDOM_US: u64 = 5_000_000;
-/// Bytes of a keepalive, at most.
-const KEEPALIVE: u64 = 128;
-/// Requests that are told, and how many letters of each.
-const REQUESTS: usize = 3;
-const REQUEST: usize = 44;
+pub(super) const CAUSE: Cause = Cause {
+    id: "server-think-time",
+    title: "the server takes its time to answer",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("server_think_time.rs"),
+};
+
+/// Think time of an exchange from which on people notice it.
+const MIN_NOTICED_US: u64 = 100_000;
+/// Share of the active time.
+const MIN_TIME_SHARE: f64 = 0.5;
+/// Think time from which on it may be that nobody waited: keepalives are as rare, or rarer.
+const MIN_KEEPALIVE_INTERVAL_US: u64 = 5_000_000;
+/// Bytes of a keepalive.
+const MAX_KEEPALIVE_BYTES: u64 = 128;
+/// Slow requests that are listed, and characters of each.
+const MAX_REQUESTS_LISTED: usize = 3;
+const MAX_REQUEST_CHARACTERS: usize = 44;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::RuledOut("no packets".to_string());
+        return Verdict::nothing_to_check();
     };
-    let mut groups = groups(packets, hit);
-    groups.retain(|group| group.share() > MOST && group.turn_p50_us() >= FELT_US);
+    let mut groups = group_directions(packets, hit);
+    groups.retain(|group| {
+        group.time_share() > MIN_TIME_SHARE && group.exchange_p50_us() >= MIN_NOTICED_US
+    });
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
-    Verdict::of(findings, || {
-        let most = packets.services.iter().map(per_turn).max().unwrap_or(0);
-        format!("think time (at most {} a turn)", micros(most))
+    Verdict::from_findings(findings, || {
+        let longest = packets.services.iter().map(per_exchange).max().unwrap_or(0);
+        match longest {
+            0 => "think time (none)".to_string(),
+            _ => format!("think time (up to {} for each exchange)", micros(longest)),
+        }
     })
 }
 
-fn per_turn(service: &model::Service) -> u64 {
+fn per_exchange(service: &model::Service) -> u64 {
     service.time_us(TimeCategory::ServerThink) / service.exchanges.max(1)
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let thought = way.sent().time_us(TimeCategory::ServerThink);
-    let turns = way.stream.exchanges.max(1);
-    let most = thought as f64 > MOST * way.stream.busy_us() as f64;
-    let felt = way.server_sends && most && thought / turns >= FELT_US;
-    (felt && !may_be_idle(way, thought / turns)).then_some(thought)
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let think_us = direction.sent().time_us(TimeCategory::ServerThink);
+    let exchanges = direction.stream.exchanges.max(1);
+    let mostly = think_us as f64 > MIN_TIME_SHARE * direction.stream.busy_us() as f64;
+    let noticed = direction.server_sends && mostly && think_us / exchanges >= MIN_NOTICED_US;
+    (noticed && !may_be_idle(direction, think_us / exchanges)).then_some(think_us)
 }
 
-/// Whether the server may have spoken because it liked to, not because it was asked: HTTP is asked for,
-/// other protocols have words that either end sends now and then.
-fn may_be_idle(way: Way<'_>, each_us: u64) -> bool {
-    let stream = way.stream;
-    let turns = stream.exchanges.max(1);
-    let small = stream.directions().iter().all(|sent| sent.new_bytes / turns < KEEPALIVE);
-    each_us >= SELDOM_US && stream.statuses.is_empty() && (small || !stream.roles_known)
+/// Whether the server may have sent something of its own accord: HTTP only responds, in other
+/// protocols either end sends messages now and then.
+fn may_be_idle(direction: StreamDirection<'_>, each_us: u64) -> bool {
+    let stream = direction.stream;
+    let exchanges = stream.exchanges.max(1);
+    let small =
+        stream.directions().iter().all(|sent| sent.new_bytes / exchanges < MAX_KEEPALIVE_BYTES);
+    each_us >= MIN_KEEPALIVE_INTERVAL_US
+        && stream.statuses.is_empty()
+        && (small || !stream.roles_known)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let turns: u64 = group.ways.iter().map(|way| way.stream.exchanges).sum();
-    let each = group.us / turns.max(1);
-    let server = group.server;
+    let direction = group.worst();
+    let exchanges = group.exchanges();
+    let each = group.lost_us / exchanges.max(1);
+    let (server, host) = (group.server, group.server.ip().to_string());
     let mut text = format!(
-        "stream {}: {} of thought in {}, while the way to the server\n\
-         and back takes {}",
-        way.stream.number,
-        micros(way.sent().time_us(TimeCategory::ServerThink)),
-        count(way.stream.exchanges, "turn"),
-        way.stream.to_server_us.map_or_else(|| "an unknown time".to_string(), micros),
+        "stream {}: {} of think time in {}; the round trip to the \
+         server takes {}",
+        direction.stream.number,
+        micros(direction.sent().time_us(TimeCategory::ServerThink)),
+        count(direction.stream.exchanges, "exchange"),
+        direction.stream.to_server_us.map_or_else(|| "an unknown time".to_string(), micros),
     );
     let slow = evidence.packets.as_ref().and_then(|packets| packets.service(server));
-    for one in slow.iter().flat_map(|service| &service.slow_requests).take(REQUESTS) {
+    for one in slow.iter().flat_map(|service| &service.slow_requests).take(MAX_REQUESTS_LISTED) {
         let each = micros(one.think_time_us / one.exchanges.max(1));
-        let asked = shortened(&one.request, REQUEST);
-        text.push_str(&format!("\n{asked}: {}, {each} each", count(one.exchanges, "turn")));
+        let request = shortened(&one.request, MAX_REQUEST_CHARACTERS);
+        let exchanges = count(one.exchanges, "exchange");
+        text.push_str(&format!("\n{request}: {exchanges}, {each} on average"));
     }
     let proof = group.proof(evidence, "proof", text);
     group.finding(
         evidence,
-        "server-think-time",
-        format!("{server} thinks {} before it answers", micros(each)),
-        &format!("{} of thought in {} turns", micros(group.us), number(turns)),
+        CAUSE.id,
+        format!("{server} takes {} to answer", micros(each)),
+        &format!("{} of think time in {}", group.lost_text(), count(exchanges, "exchange")),
         vec![proof],
-        vec![advice(format!("run netwhy on {}: what does the process wait for?", server.ip()))],
+        vec![advice_about(&host, format!("run netwhy on {host}: what does the process wait for?"))],
     )
 }
 
-/// A request that fits into a line: its beginning and its end tell most.
-fn shortened(request: &str, most: usize) -> String {
-    if request.chars().count() <= most {
-        return request.to_string();
-    }
-    let letters: Vec<char> = request.chars().collect();
-    let (head, tail) = (most / 2 - 1, most / 2 - 2);
-    let part = |letters: &[char]| letters.iter().collect::<String>();
-    format!("{}...{}", part(&letters[..head]), part(&letters[letters.len() - tail..]))
-}
-
 #[cfg(test)]
-mod tests {
-    use model::{SlowRequest, Source};
+pub(super) mod tests {
+    use model::SlowRequest;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, served, spent, stream};
+    use crate::fixtures::{
+        add_stream, add_up_services, findings_of, healthy, remove_source, set_time,
+    };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut evidence = thinking(5_000_000);
+        let service = &mut evidence.packets.as_mut().unwrap().services[0];
+        service.slow_requests = vec![SlowRequest {
+            request: "GET /report".to_string(),
+            exchanges: 10,
+            think_time_us: 4_000_000,
+        }];
+        vec![evidence]
+    }
 
     fn thinking(us: u64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
-        spent(sent, TimeCategory::ServerThink, us);
-        served(&mut evidence, 150_000);
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        set_time(sent, TimeCategory::ServerThink, us);
+        add_up_services(&mut evidence, 150_000);
         evidence
     }
 
     #[test]
-    fn fires_when_most_of_the_time_is_thought() {
-        let finding = &found(rule(&thinking(5_000_000)))[0];
-        assert_eq!(finding.title, "198.18.0.2:80 thinks 500 ms before it answers");
+    fn fires_when_most_of_the_time_is_think_time() {
+        let finding = &findings_of(rule(&thinking(5_000_000)))[0];
+        assert_eq!(finding.title, "198.18.0.2:80 takes 500 ms to answer");
     }
 
     #[test]
-    fn tells_what_was_asked_for() {
+    fn slow_requests_are_listed() {
         let mut evidence = thinking(5_000_000);
         let service = &mut evidence.packets.as_mut().unwrap().services[0];
         let slow = |request: &str| SlowRequest {
@@ -173,26 +198,29 @@ mod tests {
         };
         service.slow_requests =
             vec![slow("GET /report"), slow(&format!("GET /{}/end", "x".repeat(80)))];
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         let text = &finding.evidence[0].text;
-        assert!(text.ends_with("/end: 10 turns, 400 ms each"), "{text}");
-        assert!(text.contains("\nGET /report: 10 turns, 400 ms each\nGET /xxxx"), "{text}");
-        assert!(text.lines().all(|line| line.len() < 76), "{text}");
+        assert!(text.ends_with("/end: 10 exchanges, 400 ms on average"), "{text}");
+        assert!(
+            text.contains("\nGET /report: 10 exchanges, 400 ms on average\nGET /xxxx"),
+            "{text}"
+        );
+        assert!(text.lines().skip(1).all(|line| line.len() < 80), "{text}");
     }
 
     #[test]
-    fn stays_quiet_for_short_thoughts_and_for_a_small_part() {
+    fn stays_quiet_for_short_think_times_and_for_a_small_share() {
         assert!(matches!(rule(&thinking(90_000)), Verdict::RuledOut(_)));
         let mut evidence = thinking(1_100_000);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-        spent(&mut stream.from_server, TimeCategory::Network, 3_000_000);
-        served(&mut evidence, 150_000);
+        set_time(&mut stream.from_server, TimeCategory::Network, 3_000_000);
+        add_up_services(&mut evidence, 150_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
-    fn stays_quiet_where_nobody_may_have_asked() {
-        // Ten turns of 10 s each, 40 bytes a turn: keepalives.
+    fn stays_quiet_for_what_may_be_keepalives() {
+        // Ten exchanges of 10 s each, 40 bytes each: keepalives.
         let seldom = |bytes: u64, roles_known: bool| {
             let mut evidence = thinking(100_000_000);
             let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
@@ -203,18 +231,18 @@ mod tests {
         };
         assert!(matches!(rule(&seldom(400, true)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&seldom(40_000, false)), Verdict::RuledOut(_)));
-        assert_eq!(found(rule(&seldom(40_000, true))).len(), 1, "a long report");
+        assert_eq!(findings_of(rule(&seldom(40_000, true))).len(), 1, "a long report");
         let mut http = seldom(400, false);
         http.packets.as_mut().unwrap().worst[0].statuses =
             vec![model::StatusCount { status: 200, count: 10 }];
-        assert_eq!(found(rule(&http)).len(), 1, "it was asked for");
+        assert_eq!(findings_of(rule(&http)).len(), 1, "HTTP only responds");
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("server-think-time").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

@@ -3,36 +3,36 @@
 //! ## What happens
 //!
 //! Each request opens a connection of its own: a round trip for the handshake, and
-//! slow start from the first flight on. Over a long path most of the time goes
+//! slow start from the initial window on. Over a long path most of the time goes
 //! there, and a client that kept its connection would not pay it again.
 //!
 //! ## Evidence
 //!
 //! In packets: one client opens connection after connection to the same service,
-//! each for one request; the time of their handshakes, and the round trips in
-//! which what they send still grows, against the time in which somebody waited.
+//! each for one request; the time of their handshakes, and the round trips during
+//! which slow start still grows, against the active time.
 //!
 //! ## Threshold
 //!
 //! Three connections of one client with one request each, one after another, 2 ms
-//! and more each, and a quarter of the time in which somebody waited.
+//! or more each, and a quarter of the active time (all but idle periods).
 //!
 //! ## Looks like it, but is not
 //!
-//! - Many clients with one request each: none of them could keep anything.
+//! - Many clients with one request each: none of them could keep a connection.
 //! - A short path: handshakes cost next to nothing.
-//! - Connections that are open at the same time: there is one for each at once.
+//! - Connections that are open at the same time: requests in parallel need several.
 //!
 //! ## Check by hand
 //!
 //! ```sh
-//! nstat -az TcpActiveOpens TcpPassiveOpens   # against requests
+//! nstat -az TcpActiveOpens TcpPassiveOpens   # compare with requests
 //! tshark -r FILE -q -z conv,tcp
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! At the client: keep connections and use them again (HTTP keep-alive, a pool).
+//! At the client: keep connections open and reuse them (HTTP keep-alive, a pool).
 //! For a proxy to its upstream, nginx: `keepalive 32;` in `upstream`, with
 //! `proxy_http_version 1.1` and `proxy_set_header Connection ""`.
 //!
@@ -40,131 +40,167 @@
 //!
 //! - RFC 9112, section 9 (persistent connections); RFC 5681 (slow start)
 
-use model::{Evidence, Finding, TimeCategory};
-use text::{count, micros, number, percent, share};
+use model::{Evidence, Finding, Source, TimeCategory};
+use text::{count, micros, percent, share};
 
-use crate::Verdict;
-use crate::captured::{Group, Way, groups};
-use crate::make::{With as _, advice};
+use crate::captured::{Group, StreamDirection, group_directions};
+use crate::cause::{Cause, Verdict};
+use crate::proofs::WithFigures as _;
+use crate::remedies::advice_about;
 
-/// Connections of one client.
-const SEVERAL: usize = 3;
-/// What each pays at least, microseconds.
-const FELT_US: u64 = 2_000;
-/// Share of the time in which somebody waited.
-const TIME: f64 = 0.25;
+pub(super) const CAUSE: Cause = Cause {
+    id: "short-connections",
+    title: "each request opens a connection of its own",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("short_connections.rs"),
+};
+
+/// Connections of one client, one after another.
+const MIN_CONNECTIONS: usize = 3;
+/// What each of them pays for being new, microseconds.
+const MIN_COST_US: u64 = 2_000;
+/// Share of the active time.
+const MIN_TIME_SHARE: f64 = 0.25;
+/// Streams of a service of which the evidence knows each one; half of them must be of this kind.
+const MAX_STREAMS_COMPARED: u64 = 2 * 1024;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::RuledOut("no packets".to_string());
+        return Verdict::nothing_to_check();
     };
-    let mut groups = groups(packets, paid);
-    groups.retain(|group| follow(group) && felt(group));
+    let mut groups = group_directions(packets, cost_us);
+    groups.retain(|group| is_sequential(group) && is_felt(group));
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
-    Verdict::of(findings, || {
-        let (streams, turns) = packets
-            .services
-            .iter()
-            .fold((0, 0), |(streams, turns), one| (streams + one.streams, turns + one.exchanges));
-        format!("short connections ({} for {})", count(streams, "stream"), count(turns, "turn"))
+    Verdict::from_findings(findings, || {
+        let (streams, exchanges) =
+            packets.services.iter().fold((0, 0), |(streams, exchanges), one| {
+                (streams + one.streams, exchanges + one.exchanges)
+            });
+        match streams {
+            0 => "short connections (none)".to_string(),
+            _ => format!(
+                "short connections ({} in {})",
+                count(exchanges, "exchange"),
+                count(streams, "stream")
+            ),
+        }
     })
 }
 
-/// What a connection of one request pays for being new.
-fn paid(way: Way<'_>) -> Option<u64> {
-    let stream = way.stream;
+/// What a connection of one request pays for being new, microseconds.
+fn cost_us(direction: StreamDirection<'_>) -> Option<u64> {
+    let stream = direction.stream;
     let handshake = stream.handshake_us?;
-    let starts = way.sent().slow_starts;
+    let starts = direction.sent().slow_starts;
     let growth = starts.first_rounds.saturating_sub(1) * stream.round_trip_us().unwrap_or(0);
     let all = handshake + growth;
     let usual = stream.syn_retransmissions + stream.syn_ack_retransmissions == 0;
-    // Uploads grow at the client, all else at the server.
-    let grows = starts.first_rounds.cmp(&way.back().slow_starts.first_rounds);
-    let pays = grows.is_gt() || (grows.is_eq() && way.server_sends);
-    (pays && stream.exchanges == 1 && usual && all >= FELT_US).then_some(all)
+    // Uploads grow from the client, everything else from the server.
+    let grows = starts.first_rounds.cmp(&direction.reverse().slow_starts.first_rounds);
+    let pays = grows.is_gt() || (grows.is_eq() && direction.server_sends);
+    (pays && stream.exchanges == 1 && usual && all >= MIN_COST_US).then_some(all)
 }
 
-/// Whether one client opened several, each after the one before was over.
-fn follow(group: &Group<'_>) -> bool {
+/// Whether one client opened several, each after the one before had ended.
+fn is_sequential(group: &Group<'_>) -> bool {
     let worst = group.worst().stream.client.ip();
     let mut times: Vec<(u64, u64)> = group
-        .ways
+        .directions
         .iter()
-        .filter(|way| way.stream.client.ip() == worst)
-        .map(|way| (way.stream.first_us, way.stream.first_us + way.stream.busy_us()))
+        .filter(|direction| direction.stream.client.ip() == worst)
+        .map(|direction| {
+            (direction.stream.first_us, direction.stream.first_us + direction.stream.busy_us())
+        })
         .collect();
     times.sort_unstable();
     let mut free = 0;
-    let mut followed = 0;
+    let mut sequential = 0;
     for (began, ended) in times {
         if began >= free {
-            (followed, free) = (followed + 1, ended);
+            (sequential, free) = (sequential + 1, ended);
         }
     }
-    followed >= SEVERAL
+    sequential >= MIN_CONNECTIONS
 }
 
-/// Share of the time of these streams.
-fn part(group: &Group<'_>) -> f64 {
-    let busy: u64 = group.ways.iter().map(|way| way.stream.busy_us()).sum();
-    share(group.us as f64, busy as f64).min(1.0)
+/// Share of the active time of these streams.
+fn cost_share(group: &Group<'_>) -> f64 {
+    let busy: u64 = group.directions.iter().map(|direction| direction.stream.busy_us()).sum();
+    share(group.lost_us as f64, busy as f64).min(1.0)
 }
 
-fn felt(group: &Group<'_>) -> bool {
-    // Most of what the service has is of this kind: a few health checks are none.
-    part(group) >= TIME && group.ways.len() as u64 * 2 >= group.streams().min(2 * 1024)
+fn is_felt(group: &Group<'_>) -> bool {
+    // Half of what the service has is of this kind: a few health checks are not.
+    cost_share(group) >= MIN_TIME_SHARE
+        && group.directions.len() as u64 * 2 >= group.streams_of_service().min(MAX_STREAMS_COMPARED)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let streams = group.ways.len() as u64;
-    let each = group.us / streams.max(1);
-    let handshakes: u64 =
-        group.ways.iter().map(|way| way.stream.time_us(TimeCategory::Connect)).sum();
+    let direction = group.worst();
+    let streams = group.directions.len() as u64;
+    let each = group.lost_us / streams.max(1);
+    let handshakes: u64 = group
+        .directions
+        .iter()
+        .map(|direction| direction.stream.time_us(TimeCategory::Connect))
+        .sum();
+    let slow_start = match group.lost_us.saturating_sub(handshakes) {
+        0 => String::new(),
+        us => format!(", {} in slow start", micros(us)),
+    };
     let text = format!(
-        "{} of one request each: {} for handshakes, {} while\nwhat they sent still grew, {} of \
-         their time; stream {}: {} round trips",
+        "{} of one request each: {} for handshakes{slow_start}, {} of their active time; stream \
+         {}: {}",
         count(streams, "connection"),
         micros(handshakes),
-        micros(group.us.saturating_sub(handshakes)),
-        percent(part(group)),
-        way.stream.number,
-        number(way.sent().slow_starts.first_rounds + 1),
+        percent(cost_share(group)),
+        direction.stream.number,
+        count(direction.sent().slow_starts.first_rounds + 1, "round trip"),
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .over(evidence, "connections", streams as f64, "connections")
-        .over(evidence, "handshakes", handshakes as f64 / 1e3, "ms");
-    let clients = if way.server_sends { group.receiver() } else { group.sender() };
+        .over_window(evidence, "connections", streams as f64, "connections")
+        .over_window(evidence, "handshakes", handshakes as f64 / 1e3, "ms");
+    let clients =
+        if direction.server_sends { group.receiving_host() } else { group.sending_host() };
     group.finding(
         evidence,
-        "short-connections",
-        format!("Each request opens a connection of its own: {} a time", micros(each)),
-        &format!("{}, {} to open and to grow", count(streams, "connection"), micros(group.us)),
+        CAUSE.id,
+        format!("Each request opens a connection of its own: {} each time", micros(each)),
+        &format!("handshakes and slow start cost {}", group.lost_text()),
         vec![proof],
-        vec![advice(format!("at {clients}: keep connections open, or pool them"))],
+        vec![advice_about(
+            &clients,
+            format!("on {clients}: keep connections open and reuse them, or pool them"),
+        )],
     )
 }
 
 #[cfg(test)]
-mod tests {
-    use model::{SlowStarts, Source};
+pub(super) mod tests {
+    use model::SlowStarts;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![opened(4, 100_000)]
+    }
 
     fn opened(streams: u64, apart_us: u64) -> Evidence {
         let mut evidence = healthy();
         for number in 0..streams {
-            let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
             stream.exchanges = 1;
             stream.first_us = number * apart_us;
             stream.handshake_us = Some(20_000);
-            spent(&mut stream.from_client, TimeCategory::Connect, 20_000);
+            set_time(&mut stream.from_client, TimeCategory::Connect, 20_000);
             for direction in [&mut stream.from_client, &mut stream.from_server] {
                 direction.time_breakdown.retain(|share| share.category == TimeCategory::Connect);
             }
-            spent(&mut stream.from_server, TimeCategory::Network, 60_000);
+            set_time(&mut stream.from_server, TimeCategory::Network, 60_000);
             stream.from_server.slow_starts =
                 SlowStarts { first_rounds: 2, ..SlowStarts::default() };
         }
@@ -172,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn fires_for_connections_that_follow_each_other() {
-        let finding = &found(rule(&opened(4, 100_000)))[0];
+    fn fires_for_connections_one_after_another() {
+        let finding = &findings_of(rule(&opened(4, 100_000)))[0];
         assert!(finding.title.starts_with("Each request opens a connection"), "{finding:?}");
         assert!((finding.impact.amount - 4.0 * 0.04).abs() < 1e-3, "{finding:?}");
     }
 
     #[test]
-    fn fires_for_uploads_at_the_client() {
+    fn fires_for_uploads_of_the_client() {
         let mut evidence = opened(4, 100_000);
         for stream in &mut evidence.packets.as_mut().unwrap().worst {
             std::mem::swap(
@@ -187,14 +223,14 @@ mod tests {
                 &mut stream.from_client.slow_starts,
             );
         }
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert!((finding.impact.amount - 4.0 * 0.04).abs() < 1e-3, "{finding:?}");
         let remedy = &finding.remedies[0].text;
-        assert!(remedy.starts_with("at 198.18.0.1"), "{remedy}");
+        assert!(remedy.starts_with("on 198.18.0.1: keep"), "{remedy}");
     }
 
     #[test]
-    fn stays_quiet_for_few_for_kept_ones_and_for_those_at_the_same_time() {
+    fn stays_quiet_for_few_for_kept_ones_and_for_parallel_ones() {
         assert!(matches!(rule(&opened(2, 100_000)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&opened(9, 0)), Verdict::RuledOut(_)));
         let mut evidence = opened(4, 100_000);
@@ -205,8 +241,8 @@ mod tests {
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("short-connections").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

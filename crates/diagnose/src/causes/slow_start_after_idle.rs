@@ -3,34 +3,35 @@
 //! ## What happens
 //!
 //! A connection stays open between requests. When it was idle for longer than its
-//! retransmission timeout, Linux gives up the congestion window that it had and
-//! starts the next answer with ten segments, doubled with every round trip. A path
-//! that took the last answer in two round trips gets the next one in eight.
+//! retransmission timeout, Linux gives up its congestion window and starts the next
+//! response with ten segments, doubled with every round trip. A path that took the
+//! last response in two round trips takes the next one in eight.
 //!
 //! ## Evidence
 //!
-//! In packets, from any place on the path: what one end sends in each round trip
-//! of a transfer. After a pause it begins with the initial window although much
-//! more had been out in a round trip before, and grows from round to round, by
-//! half or to the double, without a pause, a loss or a full window.
+//! In packets, from any place on the path: what one end sends in each round trip of
+//! a transfer. After an idle period it begins with the initial window although much
+//! more had been in flight before, and grows from round trip to round trip, by half
+//! or to the double, without a pause, a loss or a full window.
 //!
 //! In transfers of netwhy's own (`netwhy transfer`), from the sender's kernel: the
 //! congestion window when the last transfer was acknowledged, and the one with
-//! which the next begins after a pause, with the sysctl on.
+//! which the next begins after an idle period, with the sysctl on.
 //!
 //! ## Threshold
 //!
-//! The pause is longer than the timeout; the first round has less than half of the
-//! most before, and no more than twelve segments (or that most, halved for each
-//! timeout that passed); it grows at least twice. Two such transfers, or one that
-//! cost three round trips; two percent of the time in which somebody waited. Of
-//! netwhy's own: two that began with less than half after 200 ms and more, and
-//! waited 1 ms each and two percent of their time for the window to grow again.
+//! The idle period is longer than the timeout; the first round trip has less than
+//! half of the most before, and at most twelve segments (or that most, halved for
+//! each timeout that passed); it grows at least twice. Two such transfers, or one
+//! that cost three round trips; 2 % of the active time (all but idle periods). Of
+//! netwhy's own transfers: two that began with less than half after 200 ms or more,
+//! and waited for at least 1 ms each and 2 % of their time for the window to grow
+//! again.
 //!
 //! ## Looks like it, but is not
 //!
-//! - A pause shorter than the timeout: the window is kept.
-//! - An application that has nothing to send, or writes a little first.
+//! - An idle period shorter than the timeout: the window is kept.
+//! - An application that has nothing to send, or writes little at first.
 //! - bbr: it paces by what it knows of the path, and does not start again.
 //! - short-connections: each begins slowly, none was idle.
 //!
@@ -41,10 +42,10 @@
 //! sysctl net.ipv4.tcp_slow_start_after_idle
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
 //! At the sender: `net.ipv4.tcp_slow_start_after_idle=0` (open connections too).
-//! Where bursts into the path are feared: bbr, which paces.
+//! Where bursts into the path are a concern: bbr, which paces.
 //!
 //! ## References
 //!
@@ -54,111 +55,131 @@
 use std::net::SocketAddr;
 
 use model::{
-    Evidence, Finding, Impact, ImpactUnit, OneTransfer, Reach, Severity, Source, SubjectKind,
-    Transfer, TransferDirection,
+    Command, Evidence, Finding, Impact, ImpactUnit, OneTransfer, Reach, Severity, Source,
+    SubjectKind, Transfer, TransferDirection,
 };
 use text::{bytes, count, micros, number, percent, share};
 
-use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, proof, subject, sysctl, there};
-use crate::words::command;
+use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::{sysctl, sysctl_on};
+use crate::words::subject;
+
+pub(super) const CAUSE: Cause = Cause {
+    id: "slow-start-after-idle",
+    title: "idle connections begin with slow start again",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("slow_start_after_idle.rs"),
+};
 
 const SYSCTL: &str = "net.ipv4.tcp_slow_start_after_idle";
 
 /// Transfers that are no accident.
-const SEVERAL: u64 = 2;
-/// Round trips that one alone must have cost.
-const ROUNDS: u64 = 3;
-/// Share of the time in which somebody waited.
-const TIME: f64 = 0.02;
-/// The shortest timeout, and so the shortest pause after which a window is given up, microseconds.
-const PAUSE_US: u64 = 200_000;
-/// What each of netwhy's own transfers paid at least, microseconds.
-const FELT_US: u64 = 1_000;
+const MIN_TRANSFERS: u64 = 2;
+/// Round trips that a single one must have cost.
+const MIN_ROUND_TRIPS: u64 = 3;
+/// Share of the active time.
+const MIN_TIME_SHARE: f64 = 0.02;
+/// The same, from which on it is critical in transfers of netwhy's own.
+const MIN_TIME_SHARE_CRITICAL: f64 = 0.1;
+/// The shortest timeout, and so the shortest idle period after which a window is given up,
+/// microseconds.
+const MIN_IDLE_US: u64 = 200_000;
+/// What each of netwhy's own transfers paid, microseconds.
+const MIN_COST_US: u64 = 1_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    let told = captured(evidence);
-    if matches!(told, Verdict::Found(_)) {
-        return told;
+    let captured = captured(evidence);
+    if matches!(captured, Verdict::Found(_)) {
+        return captured;
     }
     let probes = evidence.probes.as_ref();
     match probes.and_then(|probes| measured(evidence, probes.transfer.as_ref()?)) {
         Some(finding) => Verdict::Found(vec![finding]),
-        None => told,
+        None => captured,
     }
 }
 
 fn captured(evidence: &Evidence) -> Verdict {
-    verdict(evidence, hit, finding, |packets| {
-        let seen = packets.directions().map(|way| way.slow_starts.transfers).sum();
-        format!("slow start after idle ({} seen to grow)", count(seen, "transfer"))
+    verdict_from_packets(evidence, hit, finding, |packets| {
+        let transfers = packets.directions().map(|direction| direction.slow_starts.transfers).sum();
+        match transfers {
+            0 => "slow start after idle (none)".to_string(),
+            _ => format!("slow start after idle (none in {})", count(transfers, "transfer")),
+        }
     })
 }
 
-fn hit(way: Way<'_>) -> Option<u64> {
-    let starts = way.sent().slow_starts;
+fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+    let starts = direction.sent().slow_starts;
     let cost = starts.restart_us;
-    let trip = way.stream.round_trip_us()?.max(1);
-    let several = starts.restarts >= SEVERAL || cost >= ROUNDS * trip;
-    let felt = share(cost as f64, way.stream.busy_us() as f64) >= TIME;
+    let trip = direction.stream.round_trip_us()?.max(1);
+    let several = starts.restarts >= MIN_TRANSFERS || cost >= MIN_ROUND_TRIPS * trip;
+    let felt = share(cost as f64, direction.stream.busy_us() as f64) >= MIN_TIME_SHARE;
     (starts.restarts > 0 && several && felt).then_some(cost)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let starts = way.sent().slow_starts;
-    let restarts: u64 = group.ways.iter().map(|way| way.sent().slow_starts.restarts).sum();
-    let each = group.us / restarts.max(1);
+    let direction = group.worst();
+    let starts = direction.sent().slow_starts;
+    let restarts: u64 =
+        group.directions.iter().map(|direction| direction.sent().slow_starts.restarts).sum();
+    let each = group.lost_us / restarts.max(1);
     let text = format!(
-        "packet {} (stream {}): after {} of silence {} went out\nin a round trip of {}, {} \
-         before it; then it grew again",
+        "packet {} (stream {}): after {} idle it sent {} in the first round trip of {}, \
+         where it had sent {} before; then it grew again",
         number(starts.worst_at),
-        way.stream.number,
+        direction.stream.number,
         micros(starts.worst_idle_us),
         bytes(starts.worst_flight),
-        micros(way.stream.round_trip_us().unwrap_or(0)),
+        micros(direction.stream.round_trip_us().unwrap_or(0)),
         bytes(starts.worst_before),
     );
     let proof = group
         .proof(evidence, "proof", text)
-        .over(evidence, "transfers that started again", restarts as f64, "transfers")
-        .at_once("first flight", starts.worst_flight as f64, "bytes")
-        .at_once("flight before", starts.worst_before as f64, "bytes");
+        .over_window(
+            evidence,
+            "transfers that began with slow start again",
+            restarts as f64,
+            "transfers",
+        )
+        .at_moment("first flight", starts.worst_flight as f64, "bytes")
+        .at_moment("flight before", starts.worst_before as f64, "bytes");
     let sender = group.sender();
     let mut finding = group.finding(
         evidence,
-        "slow-start-after-idle",
-        format!("Idle connections start slowly again: {} a time", micros(each)),
-        &format!("{} after a pause, {} lost", count(restarts, "slow start"), micros(group.us)),
+        CAUSE.id,
+        format!("Idle connections fall back to slow start: {} each time", micros(each)),
+        &format!("{} after idle periods cost {}", count(restarts, "slow start"), group.lost_text()),
         vec![proof],
-        vec![there(
-            format!("at {sender}: sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),
-            Reach::Everything,
-        )],
+        vec![sysctl_on(&group.sending_host(), SYSCTL, 0, Reach::Everything)],
     );
     finding.subject.name = format!("{sender} (sender) · {}", finding.subject.name);
     finding
 }
 
-/// A transfer of netwhy's own that began again after a pause: the windows before and after.
+/// The windows before and after an idle period, of a transfer of netwhy's own that began again.
 fn restarted(transfer: &Transfer, one: &OneTransfer) -> Option<(u32, u32)> {
     let sender = transfer.senders.iter().find(|sender| sender.stream == one.stream)?;
     let start = sender.starts.iter().find(|start| start.number == one.number)?;
     let before = start.previous_window_segments?;
-    let paused = one.idle_us.is_some_and(|us| us >= PAUSE_US);
+    let idle = one.idle_us.is_some_and(|us| us >= MIN_IDLE_US);
     let cost = one.theory?.slow_start_us;
-    let felt = cost >= FELT_US && share(cost as f64, one.duration_us as f64) >= TIME;
+    let felt = cost >= MIN_COST_US && share(cost as f64, one.duration_us as f64) >= MIN_TIME_SHARE;
     let fell = start.window_segments < before / 2;
-    (sender.slow_start_after_idle == Some(true) && paused && felt && fell)
+    (sender.slow_start_after_idle == Some(true) && idle && felt && fell)
         .then_some((before, start.window_segments))
 }
 
-/// How to see the window of a sender.
-fn by_hand(evidence: &Evidence, peer: SocketAddr, up: bool) -> String {
+/// Shows the congestion window of a sender: it falls in the idle period.
+fn window_check(evidence: &Evidence, peer: SocketAddr, up: bool) -> Option<Command> {
+    let sockets = CommandLine::new("ss -tin");
     match up {
-        true => command(evidence, &format!("ss -tin dst {peer}")),
-        false => format!("ss -tin 'sport = :{}'   # at {}", peer.port(), peer.ip()),
+        true => sockets.args("dst").arg(peer).in_netns(evidence),
+        false => sockets.arg(format!("sport = :{}", peer.port())).on(&peer.ip().to_string()),
     }
 }
 
@@ -167,17 +188,17 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
     let all: Vec<&OneTransfer> = transfer.transfers.iter().filter(again).collect();
     let cost = |one: &OneTransfer| one.theory.map_or(0, |theory| theory.slow_start_us);
     let worst = all.iter().copied().max_by_key(|one| cost(one))?;
-    if (all.len() as u64) < SEVERAL {
+    if (all.len() as u64) < MIN_TRANSFERS {
         return None;
     }
     let lost: u64 = all.iter().map(|one| cost(one)).fold(0, u64::saturating_add);
-    let took: u64 = all.iter().map(|one| one.duration_us).fold(0, u64::saturating_add);
+    let duration: u64 = all.iter().map(|one| one.duration_us).fold(0, u64::saturating_add);
     let (before, after) = restarted(transfer, worst)?;
     let up = transfer.direction == TransferDirection::Up;
     let peer = transfer.address.map(|at| at.to_string()).unwrap_or_default();
     let sender = if up { "this host".to_string() } else { peer.clone() };
     let text = format!(
-        "transfer {}: after {} of silence {sender} began with\n{} of {} segments, over a round trip of {}",
+        "transfer {}: after {} idle, {sender} began with {} of {} segments, over a round trip of {}",
         number(u64::from(worst.number) + 1),
         micros(worst.idle_us.unwrap_or(0)),
         number(after.into()),
@@ -185,18 +206,23 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
         micros(transfer.round_trip_us.unwrap_or(0)),
     );
     let remedy = if up {
-        sysctl(evidence, SYSCTL, "0", Reach::Everything)
+        sysctl(evidence, SYSCTL, 0, Reach::Everything)
     } else {
-        there(format!("at {sender}: sysctl -w {SYSCTL}=0"), Reach::Everything)
+        let host = transfer.address.map_or("the sender".to_string(), |peer| peer.ip().to_string());
+        sysctl_on(&host, SYSCTL, 0, Reach::Everything)
     };
-    let part = share(lost as f64, took as f64);
+    let part = share(lost as f64, duration as f64);
     Some(Finding {
-        cause: "slow-start-after-idle".to_string(),
+        cause: CAUSE.id.to_string(),
         title: format!(
-            "Idle connections start slowly again: {} a time",
-            micros(lost / all.len() as u64)
+            "Idle connections fall back to slow start: {} each time",
+            micros(lost / (all.len() as u64).max(1))
         ),
-        severity: if part >= 0.1 { Severity::Critical } else { Severity::Warning },
+        severity: if part >= MIN_TIME_SHARE_CRITICAL {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        },
         subject: subject(
             SubjectKind::Connection,
             format!("{sender} (sender) · transfers with {peer}"),
@@ -206,7 +232,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
         ),
         impact: Impact {
             text: format!(
-                "{} after a pause, {} lost, {} of their time",
+                "{} after idle periods cost {}, {} of their time",
                 count(all.len() as u64, "slow start"),
                 micros(lost),
                 percent(part)
@@ -217,28 +243,39 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
         },
         evidence: vec![
             proof(Source::Probes, "proof", text)
-                .over(evidence, "transfers that started again", all.len() as f64, "transfers")
-                .over(evidence, "time lost", lost as f64 / 1e3, "ms")
-                .at_once("congestion window before", before.into(), "segments")
-                .at_once("congestion window after", after.into(), "segments"),
+                .over_window(
+                    evidence,
+                    "transfers that began with slow start again",
+                    all.len() as f64,
+                    "transfers",
+                )
+                .over_window(evidence, "time lost", lost as f64 / 1e3, "ms")
+                .at_moment("congestion window before", before.into(), "segments")
+                .at_moment("congestion window after", after.into(), "segments"),
         ],
-        // At the sender: its congestion window falls in the pause.
-        checks: transfer.address.iter().map(|peer| by_hand(evidence, *peer, up)).collect(),
+        checks: commands([transfer.address.and_then(|peer| window_check(evidence, peer, up))]),
         remedies: vec![remedy],
         also_causes: Vec::new(),
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use model::{SlowStarts, Source};
+pub(super) mod tests {
+    use model::SlowStarts;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut up = own(&[10, 20, 400], 1_000_000, true);
+        up.probes.as_mut().unwrap().transfer.as_mut().unwrap().direction = TransferDirection::Up;
+        vec![restarted(4, 100_000), own(&[10, 20, 400], 1_000_000, true), up]
+    }
 
     fn restarted(restarts: u64, each_us: u64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         sent.slow_starts = SlowStarts {
             transfers: restarts,
             restarts,
@@ -254,29 +291,29 @@ mod tests {
 
     #[test]
     fn fires_for_several_or_for_one_that_cost_much() {
-        let finding = &found(rule(&restarted(4, 100_000)))[0];
-        assert_eq!(finding.title, "Idle connections start slowly again: 100 ms a time");
+        let finding = &findings_of(rule(&restarted(4, 100_000)))[0];
+        assert_eq!(finding.title, "Idle connections fall back to slow start: 100 ms each time");
         assert!(finding.subject.name.starts_with("198.18.0.2:80 (sender)"), "{finding:?}");
         assert!(finding.evidence[0].text.contains("packet 977 "));
-        assert_eq!(found(rule(&restarted(1, 100_000))).len(), 1);
+        assert_eq!(findings_of(rule(&restarted(1, 100_000))).len(), 1);
     }
 
     #[test]
     fn stays_quiet_when_it_is_not_felt() {
         assert!(matches!(rule(&restarted(0, 0)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&restarted(1, 20_000)), Verdict::RuledOut(_)), "one round trip");
-        assert!(matches!(rule(&restarted(2, 2_000)), Verdict::RuledOut(_)), "a small part");
+        assert!(matches!(rule(&restarted(2, 2_000)), Verdict::RuledOut(_)), "a small share");
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("slow-start-after-idle").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 
-    /// Transfers of netwhy's own, after pauses: the window that each began with, of 400 before.
+    /// Transfers of netwhy's own after idle periods: the window that each began with, of 400 before.
     fn own(windows: &[u32], idle_us: u64, on: bool) -> Evidence {
         use model::{Probes, SendStart, TheoreticalTime, TransferSender};
         let one = |number: usize| OneTransfer {
@@ -311,17 +348,19 @@ mod tests {
     fn fires_for_transfers_of_netwhys_own() {
         let mut evidence = own(&[10, 20, 400], 1_000_000, true);
         let Verdict::Found(found) = rule(&evidence) else { panic!("not found") };
-        assert_eq!(found[0].title, "Idle connections start slowly again: 60 ms a time");
-        assert!(found[0].impact.text.starts_with("2 slow starts after a pause, 120 ms lost"));
-        assert!(found[0].remedies[0].text.starts_with("at 198.18.0.2:7717: sysctl -w"));
+        assert_eq!(found[0].title, "Idle connections fall back to slow start: 60 ms each time");
+        assert!(found[0].impact.text.starts_with("2 slow starts after idle periods cost 120 ms"));
+        assert!(found[0].remedies[0].text.starts_with("on 198.18.0.2: set net.ipv4.tcp_slow"));
+        assert_eq!(found[0].checks[0].host.as_deref(), Some("198.18.0.2"));
         let transfer = evidence.probes.as_mut().unwrap().transfer.as_mut().unwrap();
         transfer.direction = TransferDirection::Up;
         let Verdict::Found(found) = rule(&evidence) else { panic!("not found") };
-        assert!(found[0].remedies[0].command.is_some(), "this host's own sysctl");
+        let command = found[0].remedies[0].command.as_ref().unwrap();
+        assert_eq!(command.host, None, "this host's own sysctl");
     }
 
     #[test]
-    fn stays_quiet_where_windows_are_kept_or_fall_for_another_reason() {
+    fn stays_quiet_where_windows_are_kept_or_shrink_for_another_reason() {
         for evidence in [
             own(&[400, 390, 300], 1_000_000, true),
             own(&[10, 400, 400], 1_000_000, true),

@@ -2,51 +2,51 @@
 //!
 //! ## What happens
 //!
-//! This host opens a connection, its SYN or the answer to it is lost, and the
-//! kernel repeats it: after 1 s, then (Linux 6.5 and later) every second four
-//! times more, then after 2 s, 4 s and so on; older kernels double from the start,
-//! 1 s, 3 s, 7 s. The connection opens that much later, or never.
+//! This host opens a connection, its SYN or the SYN-ACK is lost, and the kernel
+//! retransmits it: after 1 s, then (Linux 6.5 and later) four more times every
+//! second, then after 2 s, 4 s and so on; older kernels double from the start, 1 s,
+//! 3 s, 7 s. The connection opens that much later, or never.
 //!
 //! ## Evidence
 //!
 //! - sockets in SYN_SENT whose retransmission counter is above 0, by destination,
-//!   looked at several times a second, with the processes that wait;
-//! - `TcpExtTCPSynRetrans` supports it, but proves nothing alone: it counts
-//!   repeated SYN/ACKs of this host's listeners too;
-//! - in packets: a SYN, or its answer, that is sent again;
-//! - `netwhy http`: its own connections that opened late, and by the kernel's count
-//!   (`tcpi_total_retrans`) repeated their SYN;
-//! - what this host itself could have done to them is looked at first: a full
-//!   listener or connection tracking here makes this an effect of that.
+//!   sampled several times a second, with the processes that wait;
+//! - `TcpExtTCPSynRetrans` supports it, but proves nothing alone: it also counts
+//!   retransmitted SYN-ACKs of this host's listeners;
+//! - in packets: a SYN or a SYN-ACK that is retransmitted;
+//! - `netwhy http`: its own connections that opened late and, by the kernel's count
+//!   (`tcpi_total_retrans`), retransmitted their SYN;
+//! - what this host itself could have done to them comes first: a full listener or
+//!   connection tracking here makes this an effect of that.
 //!
 //! ## Threshold
 //!
-//! Two connections to one destination that repeat, or one that repeats for the
-//! second time: one lost SYN is normal on the Internet. At least 1 in 100 of the
-//! connections that were seen being opened to it or are established. In packets:
+//! Two connections to one destination that retransmit, or one that retransmits for
+//! the second time: one lost SYN is normal on the Internet. At least 1 in 100 of
+//! the connections to it that were being opened or are established. In packets:
 //! any; the time that it cost says how bad it is. In a load of `netwhy http`: two
-//! connections, or one that repeats for the second time, and 1 in 100 of those
-//! that were opened or 1 % of the time in which the load waited.
+//! connections, or one that retransmits for the second time, and 1 in 100 of those
+//! opened or 1 % of the time that the load waited.
 //!
 //! ## Looks like it, but is not
 //!
-//! - A refused connection: a reset comes at once, nothing is repeated.
-//! - accept-queue-overflow or conntrack-table-full on this host: their effect.
-//! - A handshake over a long path: SYN_SENT, but nothing repeated.
+//! - A refused connection: a reset arrives at once, nothing is retransmitted.
+//! - accept-queue-overflow or conntrack-table-full on this host: this is their
+//!   effect.
+//! - A handshake over a long path: SYN_SENT, but nothing is retransmitted.
 //!
 //! ## Check by hand
 //!
 //! ```sh
-//! ss -tnop state syn-sent        # timer:(on,…,N): N repetitions so far
+//! ss -tnop state syn-sent        # timer:(on,...,N): N retransmissions so far
 //! nstat -az TcpExtTCPSynRetrans
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
 //! The fault is on the path or at the peer: a firewall that drops, a host that is
-//! gone, a listener there whose queue is full (run netwhy there). Here only the
-//! patience can be changed: the application's connect timeout,
-//! `net.ipv4.tcp_syn_retries`.
+//! gone, a listener whose queue is full (run netwhy there). Here, only the patience
+//! can be changed: the application's connect timeout, `net.ipv4.tcp_syn_retries`.
 //!
 //! ## References
 //!
@@ -56,26 +56,36 @@
 
 mod packets;
 mod probes;
+mod thresholds;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
-use model::{Evidence, Finding, Impact, ImpactUnit, Reach, Severity, Source, SubjectKind, SynSent};
+use model::{
+    Evidence, Finding, Impact, ImpactUnit, Reach, Remedy, Severity, Source, SubjectKind, SynSent,
+};
 use text::{count, number, percent, share};
 
-use crate::Verdict;
-use crate::make::{With as _, advice, proof, subject};
-use crate::words::{command, name, processes};
+use self::thresholds::{MIN_RETRANSMITTING, MIN_SHARE};
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::reach::peer_belongs_to_others;
+use crate::remedies::{advice, advice_about};
+use crate::words::{process_name, processes, subject, title};
 
-/// Connections that repeat, or repetitions of one, that are no accident.
-const SEVERAL: u64 = 2;
-/// Share of the connections to a destination that repeat.
-const LEAST: f64 = 0.01;
+pub(super) const CAUSE: Cause = Cause {
+    id: "syn-retransmitted",
+    title: "connections open late or never: SYNs are not answered",
+    needs: &[&[Source::Sockets], &[Source::Packets]],
+    rule,
+    source: include_str!("syn_retransmitted.rs"),
+};
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let all = evidence.sockets.as_ref().map(|s| &s.syn_sent[..]).unwrap_or_default();
-    // Who has told of a server is not contradicted: a load knows each of its connections, sockets
-    // are seen at some looks, packets may be a sample.
+    // The first to report a server is not contradicted: a load knows each of its connections,
+    // sockets are sampled, and packets may be a part.
     let mut known: HashSet<SocketAddr> = HashSet::new();
     let mut findings: Vec<Finding> = Vec::new();
     if let Some(load) = evidence.probes.as_ref().and_then(|probes| probes.http.as_ref()) {
@@ -86,7 +96,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     }
     for syn in all.iter().filter(|syn| counts(syn)) {
         let server = (syn.remote.ip().to_canonical(), syn.remote.port()).into();
-        // Those of the load have no process here: netwhy leaves itself out.
+        // Connections of the load have no process here: netwhy leaves itself out.
         if !(known.contains(&server) && syn.pids.is_empty()) {
             findings.push(finding(evidence, syn));
         }
@@ -95,23 +105,28 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     if let Some(packets) = &evidence.packets {
         findings.extend(packets::findings(evidence, packets, &known));
     }
-    Verdict::of(findings, || {
+    Verdict::from_findings(findings, || {
         let most = all.iter().map(|syn| syn.retrying).max().unwrap_or(0);
-        format!("SYNs repeated (at most {} to one destination)", number(most))
+        match most {
+            0 => "retransmitted SYNs (none)".to_string(),
+            _ => format!("retransmitted SYNs (up to {} to one destination)", number(most)),
+        }
     })
 }
 
-fn of_all(syn: &SynSent) -> f64 {
+/// Share of the connections to a destination that retransmit their SYN.
+fn retransmitting_share(syn: &SynSent) -> f64 {
     share(syn.retrying as f64, (syn.seen as f64).max(syn.retrying as f64) + syn.established as f64)
 }
 
 fn counts(syn: &SynSent) -> bool {
-    let several = syn.retrying >= SEVERAL || u64::from(syn.most_tries) >= SEVERAL;
-    syn.retrying > 0 && several && of_all(syn) >= LEAST
+    let several =
+        syn.retrying >= MIN_RETRANSMITTING || u64::from(syn.most_tries) >= MIN_RETRANSMITTING;
+    syn.retrying > 0 && several && retransmitting_share(syn) >= MIN_SHARE
 }
 
-/// Seconds from the first SYN to its `tries`th repetition.
-fn waited(tries: u8, linear: u64) -> u64 {
+/// Seconds from the first SYN to its `tries`th retransmission.
+fn waited_s(tries: u8, linear: u64) -> u64 {
     (1..=u64::from(tries)).fold(0u64, |sum, i| {
         let power = i.saturating_sub(linear + 1).min(10) as u32;
         sum.saturating_add(1 << power)
@@ -119,18 +134,20 @@ fn waited(tries: u8, linear: u64) -> u64 {
 }
 
 fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
-    let who = processes(evidence, &syn.pids);
-    let process = name(&who).unwrap_or("a process").to_string();
+    let owners = processes(evidence, &syn.pids);
+    let process = process_name(&owners).unwrap_or_else(|| "a process".to_string());
     let remote = syn.remote;
     let linear = evidence.sysctl_number("net.ipv4.tcp_syn_linear_timeouts").unwrap_or(0);
-    let seconds = waited(syn.most_tries.max(1), linear);
+    let seconds = waited_s(syn.most_tries.max(1), linear);
     let silent = syn.completed == 0 && syn.established == 0;
     let why = if silent {
-        format!("{remote} answers nothing: gone, filtered on the way, or its\nlistener is full")
+        format!(
+            "{remote} does not answer: it is gone, filtered on the path, or its listener is full"
+        )
     } else {
         format!(
-            "some to {remote} open ({} established): packets are lost on\n\
-             the way, or its listener is full at times",
+            "some to {remote} open ({} established): packets are lost on \
+             the path, or its listener is full at times",
             number(syn.established)
         )
     };
@@ -138,73 +155,93 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
         Source::Sockets,
         "proof",
         format!(
-            "{} of {} seen in SYN_SENT repeated their SYN, {} at most;\n\
+            "{} of {} in SYN_SENT retransmitted their SYN, up to {}; \
              TcpExtTCPSynRetrans +{}",
             number(syn.retrying),
-            number(syn.seen),
+            count(syn.seen.max(syn.retrying), "connection"),
             count(u64::from(syn.most_tries), "time"),
             number(evidence.increase("TcpExtTCPSynRetrans").unwrap_or(0)),
         ),
     )
-    .over(evidence, "connections that repeat their SYN", syn.retrying as f64, "connections")
-    .over(evidence, "connections seen in SYN_SENT", syn.seen as f64, "connections")
-    .over(evidence, "most repetitions", f64::from(syn.most_tries), "SYNs");
-    if let Some(growth) = evidence.increase("TcpExtTCPSynRetrans") {
-        counted = counted.over(evidence, "TcpExtTCPSynRetrans", growth as f64, "packets");
+    .over_window(
+        evidence,
+        "connections that retransmit their SYN",
+        syn.retrying as f64,
+        "connections",
+    )
+    .over_window(evidence, "connections in SYN_SENT", syn.seen as f64, "connections")
+    .over_window(evidence, "most retransmissions", f64::from(syn.most_tries), "SYNs");
+    if let Some(increase) = evidence.increase("TcpExtTCPSynRetrans") {
+        counted = counted.over_window(evidence, "TcpExtTCPSynRetrans", increase as f64, "packets");
     }
-    let patience = {
-        let mut patience = advice(format!(
-            "meanwhile: a connect timeout of {process} below {} s, and another peer",
+    let host = remote.ip().to_canonical().to_string();
+    let patience = Remedy {
+        reaches: Reach::NewConnections,
+        ..advice(format!(
+            "until then, give {process} a connect timeout below {} s, or another peer",
             seconds.max(1)
-        ));
-        patience.reaches = Reach::NewConnections;
-        patience
+        ))
     };
     Finding {
-        cause: "syn-retransmitted".to_string(),
-        title: title(&process, remote, silent),
-        severity: if silent || of_all(syn) >= 0.1 { Severity::Critical } else { Severity::Warning },
-        subject: subject(SubjectKind::Destination, remote.to_string(), None, Some(remote), who),
+        cause: CAUSE.id.to_string(),
+        title: title(
+            format!(
+                "{process} {} {remote}: SYNs are retransmitted",
+                if silent { "gets no answer from" } else { "waits to connect to" }
+            ),
+            "Connections open late: SYNs are retransmitted",
+        ),
+        severity: if silent || retransmitting_share(syn) >= 0.1 {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        },
+        subject: subject(SubjectKind::Destination, remote.to_string(), None, Some(remote), owners),
         impact: Impact {
             text: format!(
-                "{} to {remote} waited {seconds} s and more ({} of those seen)",
+                "{} to {remote} waited {seconds} s or more ({} of those being opened)",
                 count(syn.retrying, "connection"),
-                percent(of_all(syn)),
+                percent(retransmitting_share(syn)),
             ),
             unit: ImpactUnit::ConnectionsDelayed,
             amount: syn.retrying as f64,
-            share: Some(of_all(syn)),
+            share: Some(retransmitting_share(syn)),
         },
         evidence: vec![counted, proof(Source::Sockets, "why", why)],
-        checks: vec![
-            command(evidence, &format!("ss -tnop state syn-sent dst {remote}")),
-            command(evidence, "nstat -az TcpExtTCPSynRetrans"),
-        ],
-        remedies: vec![
-            advice(format!("the path to {remote} or the peer itself: run netwhy there")),
-            patience,
-        ],
+        checks: commands([
+            CommandLine::new("ss -tnop state syn-sent dst").arg(remote).in_netns(evidence),
+            CommandLine::new("nstat -az TcpExtTCPSynRetrans").in_netns(evidence),
+        ]),
+        remedies: if peer_belongs_to_others(evidence, remote.ip()) {
+            vec![patience]
+        } else {
+            vec![
+                advice_about(&host, format!("run netwhy on {host}: is its listener full?")),
+                patience,
+            ]
+        },
         also_causes: Vec::new(),
     }
 }
 
-fn title(process: &str, remote: std::net::SocketAddr, silent: bool) -> String {
-    let harm = if silent { "is not answered by" } else { "waits to connect to" };
-    let title = format!("{process} {harm} {remote}: its SYNs are lost");
-    if title.chars().count() <= 72 { title } else { "Connections open late: SYNs are lost".into() }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::fixtures::{end, found, grew, healthy, lose, process, set};
+    use crate::fixtures::{
+        add_process, address, findings_of, healthy, increase_counter, remove_source, set_sysctl,
+    };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![retrying(12, 12, 0, 3), packets::tests::example(), probes::tests::example()]
+    }
 
     fn retrying(retrying: u64, seen: u64, established: u64, most_tries: u8) -> Evidence {
         let mut evidence = healthy();
-        process(&mut evidence, 7, "curl");
-        grew(&mut evidence, "TcpExtTCPSynRetrans", 30);
+        add_process(&mut evidence, 7, "curl");
+        increase_counter(&mut evidence, "TcpExtTCPSynRetrans", 30);
         evidence.sockets.as_mut().unwrap().syn_sent.push(SynSent {
-            remote: end("198.18.0.9:80"),
+            remote: address("198.18.0.9:80"),
             pids: vec![7],
             retrying,
             seen,
@@ -217,19 +254,19 @@ mod tests {
 
     #[test]
     fn fires_with_process_destination_and_wait() {
-        let finding = &found(rule(&retrying(12, 12, 0, 3)))[0];
+        let finding = &findings_of(rule(&retrying(12, 12, 0, 3)))[0];
         assert_eq!(finding.severity, Severity::Critical);
-        assert_eq!(finding.title, "curl is not answered by 198.18.0.9:80: its SYNs are lost");
-        let text = "12 connections to 198.18.0.9:80 waited 3 s and more (100 % of those seen)";
-        assert_eq!(finding.impact.text, text);
+        assert_eq!(finding.title, "curl gets no answer from 198.18.0.9:80: SYNs are retransmitted");
+        let text = "12 connections to 198.18.0.9:80 waited 3 s or more (100 % of";
+        assert!(finding.impact.text.starts_with(text), "{finding:?}");
         let mut evidence = retrying(12, 12, 0, 3);
-        set(&mut evidence, "net.ipv4.tcp_syn_linear_timeouts", "0");
-        assert!(found(rule(&evidence))[0].impact.text.contains("waited 7 s and more"));
+        set_sysctl(&mut evidence, "net.ipv4.tcp_syn_linear_timeouts", "0");
+        assert!(findings_of(rule(&evidence))[0].impact.text.contains("waited 7 s or more"));
     }
 
     #[test]
-    fn fires_for_one_that_repeats_again() {
-        assert_eq!(found(rule(&retrying(1, 1, 0, 2))).len(), 1);
+    fn fires_for_a_second_retransmission() {
+        assert_eq!(findings_of(rule(&retrying(1, 1, 0, 2))).len(), 1);
     }
 
     #[test]
@@ -241,23 +278,23 @@ mod tests {
     #[test]
     fn stays_quiet_for_the_counter_alone() {
         let mut evidence = healthy();
-        grew(&mut evidence, "TcpExtTCPSynRetrans", 3_000);
+        increase_counter(&mut evidence, "TcpExtTCPSynRetrans", 3_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
     fn undecided_without_sockets() {
         let mut evidence = retrying(12, 12, 0, 3);
-        lose(&mut evidence, Source::Sockets);
-        let verdict = crate::cause("syn-retransmitted").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Sockets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 
     #[test]
-    fn odd_numbers_harm_nobody() {
+    fn extreme_values_do_not_panic() {
         let evidence = retrying(u64::MAX, 0, u64::MAX, u8::MAX);
-        assert_eq!(found(rule(&evidence)).len(), 1);
-        assert_eq!(waited(0, 4), 0);
-        assert!(waited(255, 0) > 1000);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
+        assert_eq!(waited_s(0, 4), 0);
+        assert!(waited_s(255, 0) > 1000);
     }
 }

@@ -2,28 +2,28 @@
 //!
 //! ## What happens
 //!
-//! The end that closes a connection first keeps it for 60 s in TIME_WAIT, so that
+//! The end that closes a connection first keeps it in TIME_WAIT for 60 s, so that
 //! late segments do no harm. Only `tcp_max_tw_buckets` of them are kept; above
-//! that the kernel drops the state at once. A late segment or a repeated FIN of
-//! the peer then meets nobody and is answered with a reset, and the same four
-//! numbers may be used again too early.
+//! that, the kernel drops the state at once. A late segment or a retransmitted FIN
+//! of the peer then finds no socket and is answered with a reset, and the same
+//! addresses and ports may be reused too early.
 //!
 //! ## Evidence
 //!
-//! - `TcpExtTCPTimeWaitOverflow` grows: TIME_WAIT sockets were not kept;
+//! - `TcpExtTCPTimeWaitOverflow` increases: TIME_WAIT sockets were not kept;
 //! - the number of TIME_WAIT sockets in this namespace, at its limit.
 //!
 //! ## Threshold
 //!
-//! One is a finding: the kernel counts nothing but that. It is a warning: most
-//! connections have ended well before it.
+//! One is a finding: the kernel counts nothing else there. It is a warning: most
+//! connections ended well before.
 //!
 //! ## Looks like it, but is not
 //!
-//! - Many sockets in TIME_WAIT, under the limit: they cost 240 bytes each and
+//! - Many sockets in TIME_WAIT, below the limit: they cost 240 bytes each and
 //!   nothing else.
-//! - ephemeral-ports-exhausted: there the TIME_WAIT sockets of a client take its
-//!   ports towards one destination.
+//! - ephemeral-ports-exhausted: the TIME_WAIT sockets of a client use up its ports
+//!   towards one destination.
 //!
 //! ## Check by hand
 //!
@@ -33,10 +33,10 @@
 //! sysctl net.ipv4.tcp_max_tw_buckets
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! Raise `net.ipv4.tcp_max_tw_buckets`; it is one for each network namespace.
-//! Better: keep connections open and use them again, so that fewer are closed.
+//! Raise `net.ipv4.tcp_max_tw_buckets`; each network namespace has its own. Better:
+//! keep connections open and reuse them, so that fewer are closed.
 //!
 //! ## References
 //!
@@ -49,43 +49,55 @@ use model::{
 };
 use text::{count, number, share};
 
-use crate::Verdict;
-use crate::make::{With as _, advice, proof, subject, sysctl};
-use crate::words::command;
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::{advice, sysctl};
+use crate::words::subject;
 
-/// Smallest limit that is proposed: the kernel's own on machines with much memory.
-const LEAST: u64 = 262_144;
+pub(super) const CAUSE: Cause = Cause {
+    id: "time-wait-overflow",
+    title: "more sockets are in TIME_WAIT than the host may have",
+    needs: &[&[Source::Counters]],
+    rule,
+    source: include_str!("time_wait_overflow.rs"),
+};
+
+/// Smallest limit that is proposed: the kernel's default on machines with much memory.
+const MIN_PROPOSED: u64 = 262_144;
 const LIMIT: &str = "net.ipv4.tcp_max_tw_buckets";
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let waiting = waiting(evidence);
     let lost = evidence.increase("TcpExtTCPTimeWaitOverflow").unwrap_or(0);
     if lost == 0 {
-        let of = evidence.sysctl_number(LIMIT).map(number).unwrap_or_default();
-        return Verdict::RuledOut(format!("TIME_WAIT ({} of {of})", number(waiting)));
+        let limit = evidence.sysctl_number(LIMIT);
+        let of = limit.map(|limit| format!(" of {}", number(limit))).unwrap_or_default();
+        return Verdict::RuledOut(format!("TIME_WAIT ({}{of})", number(waiting)));
     }
     if !evidence.focus.is_everything() {
-        return Verdict::RuledOut("TIME_WAIT (the limit has no focus)".to_string());
+        return Verdict::RuledOut("TIME_WAIT (counted for the whole host only)".to_string());
     }
     Verdict::Found(vec![finding(evidence, lost, waiting)])
 }
 
-/// Most sockets seen in TIME_WAIT.
+/// Most sockets in TIME_WAIT.
 fn waiting(evidence: &Evidence) -> u64 {
-    let looked = evidence.sockets.as_ref().map_or(0, |sockets| {
-        sockets.samples.iter().map(|look| look.count(TcpState::TimeWait)).max().unwrap_or(0)
+    let sampled = evidence.sockets.as_ref().map_or(0, |sockets| {
+        sockets.samples.iter().map(|sample| sample.count(TcpState::TimeWait)).max().unwrap_or(0)
     });
     let counted = evidence.sockstat.map_or(0, |stat| stat.tcp_time_wait.after);
-    looked.max(counted)
+    sampled.max(counted)
 }
 
 fn finding(evidence: &Evidence, lost: u64, waiting: u64) -> Finding {
     let limit = evidence.sysctl_number(LIMIT);
     let kept = ["TcpExtTW", "TcpExtTWRecycled", "TcpExtTWKilled"];
-    let kept: u64 = kept.iter().filter_map(|counter| evidence.increase(counter)).sum();
-    let wanted = limit.unwrap_or(0).saturating_mul(4).max(LEAST);
+    let kept = kept.iter().filter_map(|counter| evidence.increase(counter));
+    let kept = kept.fold(0, u64::saturating_add);
+    let wanted = limit.unwrap_or(0).saturating_mul(4).max(MIN_PROPOSED);
     Finding {
-        cause: "time-wait-overflow".to_string(),
+        cause: CAUSE.id.to_string(),
         title: "More sockets are in TIME_WAIT than this host may have".to_string(),
         severity: Severity::Warning,
         subject: subject(
@@ -109,78 +121,82 @@ fn finding(evidence: &Evidence, lost: u64, waiting: u64) -> Finding {
                 Source::Sockets,
                 "sockets",
                 format!(
-                    "{} in TIME_WAIT at most, tcp_max_tw_buckets is {}",
+                    "up to {} in TIME_WAIT, tcp_max_tw_buckets is {}",
                     number(waiting),
                     limit.map_or_else(|| "unknown".to_string(), number)
                 ),
             )
-            .over(evidence, "TIME_WAIT, most", waiting as f64, "sockets")
-            .at_once(LIMIT, limit.unwrap_or(0) as f64, "sockets"),
+            .over_window(evidence, "TIME_WAIT, maximum", waiting as f64, "sockets")
+            .at_moment(LIMIT, limit.unwrap_or(0) as f64, "sockets"),
             proof(
                 Source::Counters,
                 "proof",
                 format!("TcpExtTCPTimeWaitOverflow +{}", number(lost)),
             )
-            .over(evidence, "TcpExtTCPTimeWaitOverflow", lost as f64, "sockets"),
+            .over_window(evidence, "TcpExtTCPTimeWaitOverflow", lost as f64, "sockets"),
         ],
-        checks: [
-            "nstat -az TcpExtTCPTimeWaitOverflow",
-            "ss -Htn state time-wait | wc -l",
-            "sysctl net.ipv4.tcp_max_tw_buckets",
-        ]
-        .map(|check| command(evidence, check))
-        .to_vec(),
+        checks: commands([
+            CommandLine::new("nstat -az TcpExtTCPTimeWaitOverflow").in_netns(evidence),
+            CommandLine::new("ss -Htn state time-wait").pipe("wc -l").in_netns(evidence),
+            CommandLine::new("sysctl net.ipv4.tcp_max_tw_buckets").in_netns(evidence),
+        ]),
         remedies: vec![
-            sysctl(evidence, LIMIT, &wanted.to_string(), Reach::Everything),
-            advice("keep connections open and use them again: fewer are closed then"),
+            sysctl(evidence, LIMIT, wanted, Reach::Everything),
+            advice("keep connections open and reuse them, so that fewer are closed"),
         ],
         also_causes: Vec::new(),
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::fixtures::{found, grew, healthy, lose, set};
+    use crate::fixtures::{findings_of, healthy, increase_counter, remove_source, set_sysctl};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![overflowing()]
+    }
 
     fn overflowing() -> Evidence {
         let mut evidence = healthy();
-        grew(&mut evidence, "TcpExtTCPTimeWaitOverflow", 300);
-        set(&mut evidence, LIMIT, "100");
-        let looks = &mut evidence.sockets.as_mut().unwrap().samples;
-        looks[1].by_state.insert(TcpState::TimeWait, 100);
+        increase_counter(&mut evidence, "TcpExtTCPTimeWaitOverflow", 300);
+        set_sysctl(&mut evidence, LIMIT, "100");
+        let samples = &mut evidence.sockets.as_mut().unwrap().samples;
+        samples[1].by_state.insert(TcpState::TimeWait, 100);
         evidence
     }
 
     #[test]
     fn fires_with_number_and_limit() {
-        let finding = &found(rule(&overflowing()))[0];
+        let finding = &findings_of(rule(&overflowing()))[0];
         assert_eq!(finding.impact.amount, 300.0);
-        assert_eq!(finding.evidence[0].text, "100 in TIME_WAIT at most, tcp_max_tw_buckets is 100");
-        assert_eq!(finding.remedies[0].text, "net.ipv4.tcp_max_tw_buckets=262144");
+        assert_eq!(finding.evidence[0].text, "up to 100 in TIME_WAIT, tcp_max_tw_buckets is 100");
+        let text = "set net.ipv4.tcp_max_tw_buckets to 262144 (now 100)";
+        assert_eq!(finding.remedies[0].text, text);
     }
 
     #[test]
     fn stays_quiet_with_many_that_are_all_kept() {
         let mut evidence = overflowing();
-        grew(&mut evidence, "TcpExtTCPTimeWaitOverflow", 0);
+        increase_counter(&mut evidence, "TcpExtTCPTimeWaitOverflow", 0);
         assert_eq!(rule(&evidence), Verdict::RuledOut("TIME_WAIT (100 of 100)".to_string()));
     }
 
     #[test]
     fn undecided_without_counters() {
         let mut evidence = overflowing();
-        lose(&mut evidence, Source::Counters);
-        let verdict = crate::cause("time-wait-overflow").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Counters);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 
     #[test]
-    fn odd_numbers_harm_nobody() {
+    fn extreme_values_do_not_panic() {
         let mut evidence = overflowing();
-        grew(&mut evidence, "TcpExtTCPTimeWaitOverflow", u64::MAX - 1_000);
-        set(&mut evidence, LIMIT, "-1");
+        increase_counter(&mut evidence, "TcpExtTCPTimeWaitOverflow", u64::MAX - 1_000);
+        set_sysctl(&mut evidence, LIMIT, "-1");
         evidence.sockets = None;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

@@ -4,26 +4,26 @@
 //!
 //! Without the window scale option no receive window is larger than 64 KiB. A path
 //! with a round trip of 100 ms then carries 5 Mbit/s for each connection, however
-//! fast it is. Either end may have it off, and a middlebox that takes the option
-//! out of a SYN does the same to both.
+//! fast it is. Either end may have it off, and a middlebox that removes the option
+//! from a SYN does the same to both.
 //!
 //! ## Evidence
 //!
-//! In packets: both SYNs were seen, at least one without the option; the largest
-//! window is near 64 KiB; and the sender waited for it: no room for another
-//! segment was left, and the next one came after an acknowledgement.
+//! In packets: both SYNs were captured, at least one without the option; the
+//! largest window is near 64 KiB; and the sender waited for it: there was no room
+//! for another segment, and the next one followed an acknowledgement.
 //!
 //! ## Threshold
 //!
-//! As receive-window-limited: eight round trips and more with a full window, a
+//! As receive-window-limited: eight round trips or more with a full window, a
 //! twentieth of the sending time; and a window of 48 KiB or more that could not
 //! grow.
 //!
 //! ## Looks like it, but is not
 //!
-//! - receive-window-limited: the window scales and is small, or is far below
-//!   64 KiB: another setting rules.
-//! - A short path: 64 KiB a round trip are enough for it.
+//! - receive-window-limited: the window scales and is small, or is far below 64
+//!   KiB: another setting limits it.
+//! - A short path: 64 KiB for each round trip suffice.
 //!
 //! ## Check by hand
 //!
@@ -33,107 +33,110 @@
 //! sysctl net.ipv4.tcp_window_scaling    # on both hosts
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
-//! `net.ipv4.tcp_window_scaling=1` at the end whose SYN has no option. Where both
-//! hosts have it on, something between them takes it out: capture at both.
+//! `net.ipv4.tcp_window_scaling=1` at the end whose SYN lacks the option. Where
+//! both hosts have it on, something between them removes it: capture at both ends.
 //!
 //! ## References
 //!
 //! - RFC 7323, section 2 (window scale)
 //! - Linux: `tcp_window_scaling`, `Documentation/networking/ip-sysctl.rst`
 
-use model::{Evidence, Finding, Reach};
+use model::{Evidence, Finding, Packets, Reach, Source};
 use text::{bit_rate, bytes, micros};
 
-use super::receive_window_limited::limited;
-use crate::Verdict;
-use crate::captured::{Group, Way, verdict};
-use crate::make::{With as _, advice, there};
+use crate::captured::{
+    Group, StreamDirection, is_unscaled, verdict_from_packets, window_limited_us,
+};
+use crate::cause::{Cause, Verdict};
+use crate::proofs::WithFigures as _;
+use crate::remedies::{advice, sysctl_on};
+use crate::words::title;
 
-/// A window that is as large as it can be without the option, or nearly.
-const NEARLY: u32 = 48 * 1024;
+pub(super) const CAUSE: Cause = Cause {
+    id: "window-scaling-off",
+    title: "no receive window can exceed 64 KiB",
+    needs: &[&[Source::Packets]],
+    rule,
+    source: include_str!("window_scaling_off.rs"),
+};
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict(
-        evidence,
-        |way| limited(way).filter(|_| is_unscaled(way)),
-        finding,
-        |_| "window scaling".to_string(),
-    )
-}
-
-/// Whether the handshake was seen to do without scaling, and the receiver's window is as large as
-/// it can be then.
-pub(super) fn is_unscaled(way: Way<'_>) -> bool {
-    let ends = way.stream.directions();
-    let seen = ends.iter().all(|end| end.mss.is_some() && !end.options_truncated);
-    let off = ends.iter().any(|end| end.window_scale.is_none());
-    seen && off && (NEARLY..=u32::from(u16::MAX)).contains(&way.back().max_window)
+    let limited = |direction: StreamDirection<'_>| {
+        window_limited_us(direction).filter(|_| is_unscaled(direction))
+    };
+    let why_ruled_out = |_: &Packets| "windows without scaling (none full)".to_string();
+    verdict_from_packets(evidence, limited, finding, why_ruled_out)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let window = u64::from(way.back().max_window);
-    let [client, server] = way.stream.directions().map(|end| end.window_scale.is_some());
-    let ends = [(client, way.stream.client), (server, way.stream.server)];
+    let direction = group.worst();
+    let window = u64::from(direction.reverse().max_window);
+    let [client, server] = direction.stream.directions().map(|end| end.window_scale.is_some());
+    let ends = [(client, direction.stream.client), (server, direction.stream.server)];
     let without: Vec<String> =
         ends.into_iter().filter(|(has, _)| !has).map(|(_, end)| end.ip().to_string()).collect();
-    // A server that is not asked does not offer it.
-    let who = without.first().map_or("", String::as_str);
+    // A server whose client does not offer the option does not offer it either.
+    let host = without.first().cloned().unwrap_or_default();
     let mut text = format!(
-        "stream {}: the SYN of {} has no window scale; the window\nof {} was full for {}",
-        way.stream.number,
-        without.join(" and that of "),
+        "stream {}: no window scale in the SYN of {}; the window of {} was full for {}",
+        direction.stream.number,
+        without.join(" and in that of "),
         bytes(window),
-        micros(group.us),
+        group.lost_text(),
     );
-    if let Some(trip) = way.stream.round_trip_us().filter(|trip| *trip > 0) {
-        let most = bit_rate(window as f64 * 8e6 / trip as f64);
-        text.push_str(&format!(": over {} that is {most} at most", micros(trip)));
+    if let Some(trip) = direction.stream.round_trip_us().filter(|trip| *trip > 0) {
+        let max = bit_rate(window as f64 * 8e6 / trip as f64);
+        text.push_str(&format!(": at most {max} over {}", micros(trip)));
     }
-    let proof = group.proof(evidence, "proof", text).at_once("window", window as f64, "bytes");
+    let proof = group.proof(evidence, "proof", text).at_moment("window", window as f64, "bytes");
     group.finding(
         evidence,
-        "window-scaling-off",
-        format!("Window scaling is off at {who}: at most {} a round trip", bytes(window)),
-        &format!("{} with a full window", micros(group.us)),
+        CAUSE.id,
+        title(
+            format!("Window scaling is off at {host}: at most {} per round trip", bytes(window)),
+            "Window scaling is off: at most 64 KiB per round trip",
+        ),
+        &format!("the window was full for {}", group.lost_text()),
         vec![proof],
         vec![
-            there(
-                format!("at {who}: sysctl -w net.ipv4.tcp_window_scaling=1"),
-                Reach::NewConnections,
-            ),
-            advice("if it is 1 there, a device on the way takes it out: capture at both ends"),
+            sysctl_on(&host, "net.ipv4.tcp_window_scaling", 1, Reach::NewConnections),
+            advice("if it is 1 there, something on the path removes it: capture at both ends"),
         ],
     )
 }
 
 #[cfg(test)]
-mod tests {
-    use model::{Source, TimeCategory};
+pub(super) mod tests {
+    use model::TimeCategory;
 
     use super::*;
-    use crate::fixtures::{found, healthy, lose, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![limited_to(65_535, None)]
+    }
 
     fn limited_to(window: u32, scale: Option<u8>) -> Evidence {
         let mut evidence = healthy();
-        let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         (stream.from_client.max_window, stream.from_client.window_scale) = (window, scale);
         stream.from_server.window_scale = scale;
-        spent(&mut stream.from_server, TimeCategory::ReceiveWindow, 4_000_000);
+        set_time(&mut stream.from_server, TimeCategory::ReceiveWindow, 4_000_000);
         evidence
     }
 
     #[test]
     fn fires_for_a_full_window_that_cannot_grow() {
         let evidence = limited_to(65_535, None);
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(
             finding.title,
-            "Window scaling is off at 198.18.0.1: at most 64 KiB a round trip"
+            "Window scaling is off at 198.18.0.1: at most 64 KiB per round trip"
         );
-        let other = super::super::receive_window_limited::rule(&evidence);
+        let other = crate::cause("receive-window-limited").unwrap().judge(&evidence);
         assert!(matches!(other, Verdict::RuledOut(_)), "one name for it");
     }
 
@@ -143,15 +146,15 @@ mod tests {
         assert!(matches!(rule(&limited_to(16_384, None)), Verdict::RuledOut(_)));
         let mut evidence = limited_to(65_535, None);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-        spent(&mut stream.from_server, TimeCategory::ReceiveWindow, 1_000);
-        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "not waited for");
+        set_time(&mut stream.from_server, TimeCategory::ReceiveWindow, 1_000);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "nothing waited for it");
     }
 
     #[test]
     fn undecided_without_packets() {
         let mut evidence = healthy();
-        lose(&mut evidence, Source::Packets);
-        let verdict = crate::cause("window-scaling-off").unwrap().judge(&evidence);
+        remove_source(&mut evidence, Source::Packets);
+        let verdict = CAUSE.judge(&evidence);
         assert!(matches!(verdict, Verdict::Undecided { .. }));
     }
 }

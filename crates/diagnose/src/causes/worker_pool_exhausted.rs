@@ -2,9 +2,9 @@
 //!
 //! ## What happens
 //!
-//! An application serves only as many requests at once as it has workers or
-//! slots. When all are taken, requests wait in front of it, though the host is
-//! idle: its clients wait, give up (499), or are told 502 or 504.
+//! An application serves at most as many requests at once as it has workers or
+//! slots. When all are busy, requests wait in front of it although the host is
+//! idle: clients wait, give up (499), or get 502 or 504.
 //!
 //! ## Evidence
 //!
@@ -12,25 +12,25 @@
 //!   pm.max_children`, Apache `MaxRequestWorkers`, nginx `worker_connections are
 //!   not enough`; or
 //! - as many workers of a php-fpm pool as `pm.max_children` allows, while
-//!   connections wait in the pool's listen queue: php-fpm logs its line once and
-//!   then no more until the pool has recovered;
+//!   connections wait in the pool's listen queue: php-fpm logs its line once, and
+//!   not again until the pool has recovered;
 //! - the share of 499, 502 and 504 in the web server's access log.
 //!
 //! ## Threshold
 //!
-//! The log line is the application's own verdict. Without it the pool must be at
-//! its limit, somebody must wait at 8 of 10 looks and at the end, and in the mean
-//! one for every four workers: by Little's law a request then waits for a quarter
-//! of the time that it is served, and longer. Workers that compute, or wait for a
-//! CPU, for more than half of their time are short of CPU, not of workers. Critical
-//! from 1 % of failed requests on, or with a queue longer than the pool.
+//! The log line is the application's own verdict. Without it, the pool must be at
+//! its limit, and requests must wait in 8 of 10 samples and at the end, on average
+//! one for every four workers: by Little's law, a request then waits for at least a
+//! quarter of the time that it is served. Workers that compute, or wait for a CPU,
+//! more than half of their time are short of CPU, not of workers. Critical from 1 %
+//! of failed requests on, or with a queue longer than the pool.
 //!
 //! ## Looks like it, but is not
 //!
 //! - fd-exhausted, ephemeral-ports-exhausted: workers are free but cannot be
 //!   reached; the web server's error log says which.
 //! - accept-queue-overflow of the pool's listener is the effect of this.
-//! - A pool whose workers use their CPUs whole: more workers serve no more.
+//! - A pool whose workers use whole CPUs: more workers serve no more requests.
 //!
 //! ## Check by hand
 //!
@@ -40,11 +40,11 @@
 //! ps -o pid,stat,time,wchan:20,cmd -C php-fpm8.2
 //! ```
 //!
-//! ## Mend
+//! ## Fix
 //!
 //! Raise the limit (`pm.max_children`, `worker_connections`, `MaxRequestWorkers`)
-//! as far as memory allows: memory for the pool divided by what one worker holds.
-//! Or make requests shorter: what do the workers wait for? No sysctl helps.
+//! as far as memory allows: the memory for the pool divided by what one worker
+//! uses. Or make requests shorter: what do the workers wait for? No sysctl helps.
 //!
 //! ## References
 //!
@@ -52,52 +52,68 @@
 //! - <https://nginx.org/en/docs/ngx_core_module.html#worker_connections>
 
 use model::{
-    AppLog, Complaint, Evidence, Finding, Gauge, Impact, ImpactUnit, Meaning, Process, ProcessName,
-    Proof, Remedy, Severity, Source, SubjectKind,
+    AppLog, Command, Complaint, Evidence, Finding, Gauge, Impact, ImpactUnit, Meaning, Process,
+    ProcessName, Proof, Remedy, Setting, Severity, Source, SubjectKind,
 };
 use text::{count, number, percent, share};
 
-use crate::Verdict;
-use crate::answers::{Answers, answers};
-use crate::apps;
-use crate::make::{With as _, advice, config, proof, subject};
+use crate::access_logs::{Responses, responses};
+use crate::applications;
+use crate::cause::{Cause, Verdict};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::{Noted as _, advice, config_line};
+use crate::words::{line, shortened, subject, title};
 
-/// From this share of failed requests on the finding is critical.
-const CRITICAL: f64 = 0.01;
-/// Share of the workers' time on a CPU or waiting for one, from which on more of them serve no
-/// more.
-const CPU_BOUND: f64 = 0.5;
-/// Share of the looks at which somebody waits.
-const WAITING: f64 = 0.8;
-/// Requests that wait for each worker, in the mean.
-const WAIT_FOR_EACH: f64 = 0.25;
+pub(super) const CAUSE: Cause = Cause {
+    id: "worker-pool-exhausted",
+    title: "an application has no free worker, requests wait",
+    needs: &[&[Source::Processes, Source::Logs]],
+    rule,
+    source: include_str!("worker_pool_exhausted.rs"),
+};
+
+/// Share of failed requests from which on the finding is critical.
+const MIN_FAILED_SHARE_CRITICAL: f64 = 0.01;
+/// Share of the workers' time on a CPU, or waiting for one, from which on more workers serve no more
+/// requests.
+const MIN_CPU_BOUND_SHARE: f64 = 0.5;
+/// Share of the samples in which requests wait.
+const MIN_WAITING_SHARE: f64 = 0.8;
+/// Requests that wait on average, for each worker.
+const MIN_WAITING_PER_WORKER: f64 = 0.25;
+/// Most characters of a pool's name in the list of what is ruled out.
+const MAX_POOL_CHARACTERS: usize = 24;
+/// The limit that is proposed where the present one is not known.
+const DEFAULT_PROPOSED: u64 = 4096;
+/// The limit that is proposed, as a multiple of the present one.
+const PROPOSED_FACTOR: u64 = 4;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let pools: Vec<Pool<'_>> = pools(evidence);
-    let full = pools.iter().filter(|pool| pool.told.is_some() || pool.is_full_and_waited_for());
+    let full =
+        pools.iter().filter(|pool| pool.logged.is_some() || pool.is_full_with_requests_waiting());
     let mut findings: Vec<Finding> = full.map(|pool| of_pool(evidence, pool)).collect();
     for (log, complaint) in complaints(evidence) {
-        let told_with_its_pool = pools
-            .iter()
-            .filter_map(|pool| pool.told)
-            .any(|(_, told)| std::ptr::eq(told, complaint));
-        if !told_with_its_pool {
+        let logged = pools.iter().filter_map(|pool| pool.logged);
+        let of_a_pool = logged.into_iter().any(|(_, logged)| std::ptr::eq(logged, complaint));
+        if !of_a_pool {
             findings.push(of_log(evidence, log, complaint));
         }
     }
-    Verdict::of(findings, || {
-        let fullest = pools.iter().filter(|p| p.most.is_some()).max_by(|a, b| {
-            share(a.workers.len() as f64, a.most.unwrap_or(0) as f64)
-                .total_cmp(&share(b.workers.len() as f64, b.most.unwrap_or(0) as f64))
+    Verdict::from_findings(findings, || {
+        let fullest = pools.iter().filter(|p| p.max_children.is_some()).max_by(|a, b| {
+            share(a.workers.len() as f64, a.max_children.unwrap_or(0) as f64)
+                .total_cmp(&share(b.workers.len() as f64, b.max_children.unwrap_or(0) as f64))
         });
         match fullest {
             Some(pool) => format!(
                 "workers (php-fpm {}: {} of {})",
-                pool.name,
-                pool.workers.len(),
-                number(pool.most.unwrap_or(0))
+                shortened(pool.name, MAX_POOL_CHARACTERS),
+                number(pool.workers.len() as u64),
+                number(pool.max_children.unwrap_or(0))
             ),
-            None => "workers (no log complains)".to_string(),
+            None => "workers (no complaint in a log)".to_string(),
         }
     })
 }
@@ -115,12 +131,15 @@ fn complaints(evidence: &Evidence) -> impl Iterator<Item = (&AppLog, &Complaint)
 /// A php-fpm pool.
 struct Pool<'a> {
     name: &'a str,
+    /// Process id of the master.
+    master: u32,
     workers: Vec<&'a Process>,
-    /// `pm.max_children` with its file and line.
-    most: Option<u64>,
-    place: Option<String>,
+    /// `pm.max_children`, and where it is set.
+    max_children: Option<u64>,
+    setting: Option<&'a Setting>,
     queue: Option<Queue>,
-    told: Option<(&'a AppLog, &'a Complaint)>,
+    /// What the log says about it.
+    logged: Option<(&'a AppLog, &'a Complaint)>,
 }
 
 /// The queue of a pool's listener.
@@ -128,25 +147,25 @@ struct Queue {
     name: String,
     local: Option<std::net::SocketAddr>,
     length: Gauge,
-    looks_waiting: u32,
+    samples_waiting: u32,
     limit: u32,
 }
 
 impl Pool<'_> {
-    fn is_full_and_waited_for(&self) -> bool {
+    fn is_full_with_requests_waiting(&self) -> bool {
         let workers = self.workers.len() as f64;
-        let waited_for = self.queue.as_ref().is_some_and(|queue| {
-            let looks = f64::from(queue.length.samples);
-            share(f64::from(queue.looks_waiting), looks) >= WAITING
-                && queue.length.mean >= (WAIT_FOR_EACH * workers).max(1.0)
+        let requests_wait = self.queue.as_ref().is_some_and(|queue| {
+            let samples = f64::from(queue.length.samples);
+            share(f64::from(queue.samples_waiting), samples) >= MIN_WAITING_SHARE
+                && queue.length.mean >= (MIN_WAITING_PER_WORKER * workers).max(1.0)
                 && queue.length.last > 0
         });
-        let full = self.most.is_some_and(|most| most > 0 && workers >= most as f64);
-        full && waited_for && self.computing() < CPU_BOUND
+        let full = self.max_children.is_some_and(|max| max > 0 && workers >= max as f64);
+        full && requests_wait && self.cpu_share() < MIN_CPU_BOUND_SHARE
     }
 
     /// Share of the workers' time on a CPU or waiting for one.
-    fn computing(&self) -> f64 {
+    fn cpu_share(&self) -> f64 {
         let busy = self.workers.iter().map(|p| p.cpu_ms + p.run_delay_ms.unwrap_or(0.0)).sum();
         share(busy, self.workers.iter().map(|p| p.observed_ms as f64).sum())
     }
@@ -158,31 +177,31 @@ fn pools(evidence: &Evidence) -> Vec<Pool<'_>> {
         let Some(name) = pool_of(process) else {
             continue;
         };
-        match pools.iter_mut().find(|p| p.name == name && p.workers[0].parent == process.parent) {
+        match pools.iter_mut().find(|p| p.name == name && p.master == process.parent) {
             Some(pool) => pool.workers.push(process),
             None => pools.push(Pool {
                 name,
+                master: process.parent,
                 workers: vec![process],
-                most: None,
-                place: None,
+                max_children: None,
+                setting: None,
                 queue: None,
-                told: None,
+                logged: None,
             }),
         }
     }
     for pool in &mut pools {
         let pids: Vec<u32> = pool.workers.iter().map(|p| p.pid).collect();
-        let setting = apps::family(evidence, &pids)
+        let setting = applications::family(evidence, &pids)
             .filter_map(|p| p.application.as_ref())
             .flat_map(|a| &a.settings)
             .find(|s| s.name == "pm.max_children" && s.section == pool.name);
-        pool.most = setting.and_then(|s| s.value.trim().parse().ok());
-        pool.place = setting.map(apps::place);
+        pool.max_children = setting.and_then(|s| s.value.trim().parse().ok());
+        pool.setting = setting;
         pool.queue = queue(evidence, &pids);
-        let parent = pool.workers[0].parent;
-        pool.told = complaints(evidence).find(|(log, complaint)| {
+        pool.logged = complaints(evidence).find(|(log, complaint)| {
             complaint.about.as_deref() == Some(pool.name)
-                && (log.pids.contains(&parent) || log.pids.iter().any(|p| pids.contains(p)))
+                && (log.pids.contains(&pool.master) || log.pids.iter().any(|p| pids.contains(p)))
         });
     }
     pools
@@ -195,37 +214,37 @@ fn pool_of(process: &Process) -> Option<&str> {
         .flatten()
 }
 
-/// The listener that all these workers hold: each worker of a pool holds that pool's only.
+/// The listener that all these workers own: each worker of a pool owns the listener of its pool only.
 fn queue(evidence: &Evidence, pids: &[u32]) -> Option<Queue> {
-    let holds = |holders: &[u32]| pids.iter().all(|pid| holders.contains(pid));
+    let owned = |owners: &[u32]| pids.iter().all(|pid| owners.contains(pid));
     let tcp = evidence.listeners.as_deref().unwrap_or_default().iter();
-    let tcp = tcp.filter(|l| holds(&l.pids)).map(|l| Queue {
+    let tcp = tcp.filter(|l| owned(&l.pids)).map(|l| Queue {
         name: l.local.to_string(),
         local: Some(l.local),
         length: l.queue,
-        looks_waiting: l.samples_waiting,
+        samples_waiting: l.samples_waiting,
         limit: l.limit,
     });
     let unix = evidence.unix_listeners.as_deref().unwrap_or_default().iter();
-    let unix = unix.filter(|l| holds(&l.pids)).map(|l| Queue {
-        name: l.path.clone(),
+    let unix = unix.filter(|l| owned(&l.pids)).map(|l| Queue {
+        name: line(&l.path),
         local: None,
         length: l.queue,
-        looks_waiting: l.samples_waiting,
+        samples_waiting: l.samples_waiting,
         limit: l.limit,
     });
     tcp.chain(unix).max_by(|a, b| a.length.mean.total_cmp(&b.length.mean))
 }
 
-fn impact(answers: Option<&Answers>, waiting: Option<&Queue>) -> Impact {
+fn impact(responses: Option<&Responses>, waiting: Option<&Queue>) -> Impact {
     let waits = waiting.filter(|queue| queue.length.max > 0).map(|queue| {
         format!(
-            "{} waited at a time, {} in the mean",
+            "up to {} waited at a time, {} on average",
             count(queue.length.max, "request"),
             number(queue.length.mean.round() as u64)
         )
     });
-    let failed = answers.filter(|a| a.failed > 0.0).map(Answers::words);
+    let failed = responses.filter(|a| a.failed > 0.0).map(Responses::text);
     let text = match (failed, waits) {
         (Some(failed), Some(waits)) => format!("{failed}; {waits}"),
         (Some(one), None) | (None, Some(one)) => one,
@@ -235,26 +254,27 @@ fn impact(answers: Option<&Answers>, waiting: Option<&Queue>) -> Impact {
     Impact {
         text,
         unit: ImpactUnit::RequestsFailed,
-        amount: answers.map_or(0.0, |a| a.failed).max(waited),
-        share: answers.map(Answers::share),
+        amount: responses.map_or(0.0, |a| a.failed).max(waited),
+        share: responses.map(Responses::share),
     }
 }
 
 fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
-    let answers = answers(evidence);
+    let responses = responses(evidence);
     let workers = pool.workers.len() as u64;
-    let full = pool.most.is_some_and(|most| workers >= most);
+    let full = pool.max_children.is_some_and(|max| workers >= max);
     let mut proofs = Vec::new();
-    let most = pool.most.map_or_else(|| "?".to_string(), number);
-    let at = pool.place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
+    let limit = pool.max_children.map_or_else(|| "unknown".to_string(), number);
+    let place = pool.setting.map(|setting| format!(" ({})", applications::place(setting)));
+    let place = place.unwrap_or_default();
     proofs.push(
         proof(
             Source::Processes,
             "pool",
-            format!("{} of pm.max_children {most}{at}", count(workers, "worker")),
+            format!("{}, pm.max_children is {limit}{place}", count(workers, "worker")),
         )
-        .at_once("workers", workers as f64, "processes")
-        .at_once("pm.max_children", pool.most.unwrap_or(0) as f64, "processes"),
+        .at_moment("workers", workers as f64, "processes")
+        .at_moment("pm.max_children", pool.max_children.unwrap_or(0) as f64, "processes"),
     );
     if let Some(queue) = &pool.queue {
         proofs.push(
@@ -262,55 +282,71 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
                 Source::Listeners,
                 "queue",
                 format!(
-                    "{}: {} waiting in the mean, {} at most, limit {}",
+                    "{}: {} waiting on average, up to {}, limit {}",
                     queue.name,
                     number(queue.length.mean.round() as u64),
                     number(queue.length.max),
                     number(u64::from(queue.limit))
                 ),
             )
-            .over(evidence, "queue, mean", queue.length.mean, "connections")
-            .over(evidence, "queue, longest", queue.length.max as f64, "connections"),
+            .over_window(evidence, "queue, mean", queue.length.mean, "connections")
+            .over_window(
+                evidence,
+                "queue, longest",
+                queue.length.max as f64,
+                "connections",
+            ),
         );
     }
-    if let Some((log, complaint)) = pool.told {
-        proofs.push(said(evidence, log, complaint));
+    if let Some((log, complaint)) = pool.logged {
+        proofs.push(logged_lines(evidence, log, complaint));
     }
-    if let Some(answers) = &answers {
-        proofs.push(answers.proof(evidence));
+    if let Some(responses) = &responses {
+        proofs.push(responses.proof(evidence));
     }
-    let computing = pool.computing();
-    let cpu_bound = computing >= CPU_BOUND;
-    let so =
-        if cpu_bound { "more of them serve no more" } else { "else they wait, and not for a CPU" };
+    let cpu_share = pool.cpu_share();
+    let cpu_bound = cpu_share >= MIN_CPU_BOUND_SHARE;
+    let so = if cpu_bound {
+        "more workers would serve no more requests"
+    } else {
+        "the rest of it they wait for something else"
+    };
     proofs.push(
         proof(
             Source::Processes,
             "why",
             format!(
-                "the workers compute, or wait for a CPU, {} of their time:\n{so}",
-                percent(computing)
+                "the workers compute, or wait for a CPU, {} of their time: {so}",
+                percent(cpu_share.min(1.0))
             ),
         )
-        .over(evidence, "share of the workers' time on a CPU or waiting", computing, "1"),
+        .over_window(
+            evidence,
+            "share of the workers' time on a CPU or waiting",
+            cpu_share,
+            "1",
+        ),
     );
     let long = pool.queue.as_ref().is_some_and(|q| q.length.max > workers);
-    let failing = answers.as_ref().is_some_and(|a| a.share() >= CRITICAL);
+    let failing = responses.as_ref().is_some_and(|a| a.share() >= MIN_FAILED_SHARE_CRITICAL);
     let severity = if failing || (full && long) { Severity::Critical } else { Severity::Warning };
-    let who =
+    let owners =
         pool.workers.iter().map(|p| ProcessName { name: p.name.clone(), pid: p.pid }).collect();
     Finding {
-        cause: "worker-pool-exhausted".to_string(),
-        title: format!("php-fpm pool {} has no free worker: requests wait or fail", pool.name),
+        cause: CAUSE.id.to_string(),
+        title: title(
+            format!("php-fpm pool {} has no free worker: requests wait or fail", pool.name),
+            "A php-fpm pool has no free worker: requests wait or fail",
+        ),
         severity,
         subject: subject(
             SubjectKind::Process,
-            format!("php-fpm pool {}", pool.name),
+            format!("php-fpm pool {}", line(pool.name)),
             pool.queue.as_ref().and_then(|queue| queue.local),
             None,
-            who,
+            owners,
         ),
-        impact: impact(answers.as_ref(), pool.queue.as_ref()),
+        impact: impact(responses.as_ref(), pool.queue.as_ref()),
         evidence: proofs,
         checks: pool_checks(pool),
         remedies: pool_remedies(pool, cpu_bound),
@@ -318,110 +354,125 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
     }
 }
 
-fn pool_checks(pool: &Pool<'_>) -> Vec<String> {
-    let parent = pool.workers[0].parent;
-    let mut checks = vec![format!("pgrep -c -P {parent}")];
-    checks.push(match pool.queue.as_ref().and_then(|queue| queue.local) {
-        Some(local) => format!("ss -ltn 'sport = :{}'", local.port()),
-        None => "ss -lxn | grep -e Recv-Q -e fpm".to_string(),
-    });
-    if let Some((log, _)) = pool.told {
-        checks.push(format!("grep max_children {}", log.path));
-    }
-    checks
+fn pool_checks(pool: &Pool<'_>) -> Vec<Command> {
+    let queue = match pool.queue.as_ref().and_then(|queue| queue.local) {
+        Some(local) => CommandLine::new("ss -ltn").arg(format!("sport = :{}", local.port())),
+        None => CommandLine::new("ss -lxn").pipe("grep -e Recv-Q -e fpm"),
+    };
+    let log = pool
+        .logged
+        .and_then(|(log, _)| CommandLine::new("grep -e max_children --").arg(&log.path).here());
+    let workers = CommandLine::new("pgrep -c -P").arg(pool.master);
+    commands([workers.here(), queue.here(), log])
 }
 
 fn pool_remedies(pool: &Pool<'_>, cpu_bound: bool) -> Vec<Remedy> {
     let mut all = Vec::new();
     if !cpu_bound {
-        // Enough for those that work and those that wait; the mean, since a burst may wait.
+        // Enough for those that work and those that wait; the average, since a burst may wait.
         let waiting = pool.queue.as_ref().map_or(0.0, |queue| queue.length.mean).ceil() as u64;
-        let workers = pool.most.unwrap_or(pool.workers.len() as u64);
+        let workers = pool.max_children.unwrap_or(pool.workers.len() as u64);
         let wanted = workers.saturating_add(waiting).max(workers.saturating_mul(2));
-        let at = pool.place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
-        let text = format!("{at}pm.max_children = {wanted}");
-        let mut raise =
-            config("php-fpm", pool.place.clone(), "pm.max_children", &wanted.to_string(), text);
-        raise.note =
-            Some("at most the memory for the pool / the RSS of one worker (ps -o rss)".to_string());
-        all.push(raise);
+        let raise = config_line("php-fpm", pool.setting, "pm.max_children", &wanted.to_string());
+        all.extend(raise.map(|raise| {
+            raise.noted("at most the memory for the pool / the RSS of one worker (ps -o rss)")
+        }));
     }
-    all.push(advice("make requests shorter: what do the workers wait for (strace -p, slowlog)?"));
+    all.push(advice("make requests shorter: what do the workers wait for (slowlog, strace -p)?"));
     all
 }
 
-fn said(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Proof {
-    proof(
-        Source::Logs,
-        "log",
-        format!("{}: {}\n{}", log.path, count(complaint.count, "line"), complaint.first_line),
+fn logged_lines(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Proof {
+    let (path, first) = (line(&log.path), line(&complaint.first_line));
+    let text = format!("{path}: {}, the first:\n{first}", count(complaint.count, "line"));
+    proof(Source::Logs, "log", text).over_window(
+        evidence,
+        "lines logged",
+        complaint.count as f64,
+        "lines",
     )
-    .over(evidence, "lines logged", complaint.count as f64, "lines")
 }
 
 fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
-    let answers = answers(evidence);
+    let responses = responses(evidence);
     let connections = complaint.meaning == Meaning::WorkerConnectionsNotEnough;
-    let (setting, what) = match (log.application.as_str(), connections) {
+    let (setting, slot) = match (log.application.as_str(), connections) {
         (_, true) => ("worker_connections", "connection slot"),
         ("apache", _) => ("MaxRequestWorkers", "worker"),
         ("postgresql", _) => ("max_connections", "connection slot"),
         _ => ("pm.max_children", "worker"),
     };
-    let known = apps::settings(evidence, &log.pids, setting).next();
+    let known = applications::settings(evidence, &log.pids, setting).next();
     let now: Option<u64> = known.and_then(|s| s.value.trim().parse().ok());
-    let wanted = now.map_or(4096, |now| now.saturating_mul(4));
-    let place = known.map(apps::place);
-    let at = place.as_ref().map(|place| format!("{place}  ")).unwrap_or_default();
-    let remedy = config(
-        &log.application,
-        place,
-        setting,
-        &wanted.to_string(),
-        format!("{at}{setting} {wanted}"),
-    );
-    let mut proofs = vec![said(evidence, log, complaint)];
-    proofs.extend(answers.as_ref().map(|answers| answers.proof(evidence)));
-    let mut impact = impact(answers.as_ref(), None);
+    let wanted = now.map_or(DEFAULT_PROPOSED, |now| now.saturating_mul(PROPOSED_FACTOR));
+    let remedy = config_line(&log.application, known, setting, &wanted.to_string());
+    let name = line(&log.application);
+    let mut proofs = vec![logged_lines(evidence, log, complaint)];
+    proofs.extend(responses.as_ref().map(|responses| responses.proof(evidence)));
+    let mut impact = impact(responses.as_ref(), None);
     if impact.amount == 0.0 {
-        impact.text = format!("{} of it in the log", count(complaint.count, "line"));
+        impact.text = format!("reported in its log {}", count(complaint.count, "time"));
         impact.amount = complaint.count as f64;
     }
-    let failing = connections || answers.as_ref().is_some_and(|a| a.share() >= CRITICAL);
-    let who = log.pids.iter().filter_map(|pid| evidence.process(*pid));
-    let name = &log.application;
+    let failing =
+        connections || responses.as_ref().is_some_and(|a| a.share() >= MIN_FAILED_SHARE_CRITICAL);
+    let owners = log.pids.iter().filter_map(|pid| evidence.process(*pid));
     Finding {
-        cause: "worker-pool-exhausted".to_string(),
-        title: format!("{name} has no free {what}: requests wait or fail"),
+        cause: CAUSE.id.to_string(),
+        title: title(
+            format!("{name} has no free {slot}: requests wait or fail"),
+            "An application has no free worker: requests wait or fail",
+        ),
         severity: if failing { Severity::Critical } else { Severity::Warning },
         subject: subject(
             SubjectKind::Process,
-            complaint.about.as_ref().map_or_else(|| name.clone(), |pool| format!("{name} {pool}")),
+            match &complaint.about {
+                Some(pool) => format!("{name} {}", line(pool)),
+                None => name.clone(),
+            },
             None,
             None,
-            who.map(|p| ProcessName { name: p.name.clone(), pid: p.pid }).collect(),
+            owners.map(|p| ProcessName { name: p.name.clone(), pid: p.pid }).collect(),
         ),
         impact,
         evidence: proofs,
-        checks: vec![format!("tail -n 20 {}", log.path)],
-        remedies: vec![remedy],
+        checks: commands([CommandLine::new("tail -n 20 --").arg(&log.path).here()]),
+        remedies: vec![
+            remedy.unwrap_or_else(|| advice(format!("{name}: set {setting} to {wanted}"))),
+        ],
         also_causes: Vec::new(),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use model::{Application, Setting, UnixListener};
+pub(super) mod tests {
+    use model::{Application, UnixListener};
 
     use super::*;
-    use crate::fixtures::{complaint, found, gauge, healthy, listener, lose, process, statuses};
+    use crate::fixtures::{
+        add_access_log, add_complaint, add_listener, add_process, findings_of, gauge, healthy,
+        remove_source,
+    };
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        let mut logged = pool(gauge(20, 40));
+        add_complaint(&mut logged, "php-fpm", Meaning::WorkerLimitReached, Some("www"), 1, &[10]);
+        add_access_log(&mut logged, &[3], &[(200, 90), (499, 6), (504, 4)]);
+        let mut nginx = healthy();
+        let meaning = Meaning::WorkerConnectionsNotEnough;
+        add_complaint(&mut nginx, "nginx", meaning, None, 99, &[]);
+        let mut other = healthy();
+        add_complaint(&mut other, "other", Meaning::WorkerLimitReached, Some("x"), 9, &[]);
+        vec![pool(gauge(20, 40)), logged, nginx, other]
+    }
 
     const WORKERS: [u32; 5] = [11, 12, 13, 14, 15];
 
     fn pool(queue: Gauge) -> Evidence {
         let mut evidence = healthy();
         for pid in WORKERS {
-            let worker = process(&mut evidence, pid, "php-fpm8.2");
+            let worker = add_process(&mut evidence, pid, "php-fpm8.2");
             worker.parent = 10;
             worker.application = Some(Application {
                 name: "php-fpm".into(),
@@ -436,17 +487,17 @@ mod tests {
                 }],
             });
         }
-        let pool = listener(&mut evidence, "127.0.0.1:9000", 511, &WORKERS);
+        let pool = add_listener(&mut evidence, "127.0.0.1:9000", 511, &WORKERS);
         pool.queue = queue;
         pool.samples_waiting = if queue.mean >= 1.0 { 95 } else { 0 };
         evidence
     }
 
     #[test]
-    fn fires_when_all_workers_are_taken_and_requests_wait() {
+    fn fires_when_all_workers_are_busy_and_requests_wait() {
         let mut evidence = pool(gauge(20, 40));
-        statuses(&mut evidence, &[3], &[(200, 90), (499, 6), (504, 4)]);
-        let findings = found(rule(&evidence));
+        add_access_log(&mut evidence, &[3], &[(200, 90), (499, 6), (504, 4)]);
+        let findings = findings_of(rule(&evidence));
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.subject.name, "php-fpm pool www");
         assert_eq!(finding.severity, Severity::Critical);
@@ -467,14 +518,16 @@ mod tests {
             samples_full: 0,
             samples_waiting: 100,
         }]);
-        assert!(found(rule(&evidence))[0].evidence[1].text.starts_with("/run/php/fpm.sock: 6"));
+        assert!(
+            findings_of(rule(&evidence))[0].evidence[1].text.starts_with("/run/php/fpm.sock: 6")
+        );
     }
 
     #[test]
     fn fires_once_with_the_log_of_the_pool() {
         let mut evidence = pool(gauge(0, 0));
-        complaint(&mut evidence, "php-fpm", Meaning::WorkerLimitReached, Some("www"), 1, &[10]);
-        let findings = found(rule(&evidence));
+        add_complaint(&mut evidence, "php-fpm", Meaning::WorkerLimitReached, Some("www"), 1, &[10]);
+        let findings = findings_of(rule(&evidence));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Warning);
     }
@@ -483,10 +536,10 @@ mod tests {
     fn fires_for_nginx_without_connection_slots() {
         let mut evidence = healthy();
         let meaning = Meaning::WorkerConnectionsNotEnough;
-        complaint(&mut evidence, "nginx", meaning, None, 99, &[]);
-        let finding = &found(rule(&evidence))[0];
+        add_complaint(&mut evidence, "nginx", meaning, None, 99, &[]);
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.impact.amount, 99.0);
-        assert!(finding.remedies[0].text.contains("worker_connections 4096"));
+        assert!(finding.remedies[0].text.ends_with("worker_connections 4096;"));
     }
 
     #[test]
@@ -512,22 +565,22 @@ mod tests {
     }
 
     #[test]
-    fn undecided_without_logs_unless_the_pool_is_seen_full() {
-        let judge = |e: &Evidence| crate::cause("worker-pool-exhausted").unwrap().judge(e);
+    fn undecided_without_logs_unless_the_pool_is_full() {
+        let judge = |e: &Evidence| CAUSE.judge(e);
         let mut evidence = pool(gauge(0, 0));
-        lose(&mut evidence, Source::Logs);
+        remove_source(&mut evidence, Source::Logs);
         assert!(matches!(judge(&evidence), Verdict::Undecided { .. }));
         let mut evidence = pool(gauge(9, 9));
-        lose(&mut evidence, Source::Logs);
+        remove_source(&mut evidence, Source::Logs);
         assert!(matches!(judge(&evidence), Verdict::Found(_)));
     }
 
     #[test]
-    fn odd_numbers_harm_nobody() {
+    fn extreme_values_do_not_panic() {
         let mut evidence = pool(gauge(u64::MAX, u64::MAX));
         evidence.window.duration_ms = 0;
         evidence.host.cpus = 0;
-        statuses(&mut evidence, &[], &[(502, 0)]);
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        add_access_log(&mut evidence, &[], &[(502, 0)]);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 }

@@ -23,12 +23,16 @@ fn nginx_on_loopback_with_kept_connections() {
     report.is_healthy("nginx on loopback");
     // What only packets show needs a capture; all else is decided.
     let undecided = report.0["undecided"].as_array().expect("a list");
-    assert!(undecided.iter().all(|one| one["needs"] == "packets"), "{:#}", report.0);
+    let packets = serde_json::json!(["packets"]);
+    assert!(undecided.iter().all(|one| one["sources"] == packets), "{:#}", report.0);
     let ruled_out = report.0["ruled_out"].as_array().expect("a list");
-    // All but those that captures of both ends tell, or probes.
-    let others = [[model::Source::Path], [model::Source::UnderLoad], [model::Source::Transfer]];
-    let all = diagnose::causes::TABLE.iter();
-    let all = all.filter(|cause| others.iter().all(|other| cause.needs != other)).count();
+    // All but those that only captures of both ends show, or probes.
+    let others = [model::Observation::Path, model::Observation::Probe];
+    let of_host = |cause: &&diagnose::Cause| {
+        let mut sources = cause.needs.iter().copied().flatten();
+        sources.all(|source| !others.contains(&source.observation()))
+    };
+    let all = diagnose::causes::TABLE.iter().filter(of_host).count();
     assert_eq!(ruled_out.len() + undecided.len(), all);
 }
 

@@ -16,7 +16,7 @@ fn a_short_backlog_overflows_and_a_long_one_does_not() {
     let finding = report.only("accept-queue-overflow");
     assert_eq!(finding.local(), "0.0.0.0:80");
     finding.is_of("nginx");
-    finding.says("backlog 10 given to listen()");
+    finding.says("backlog 10, given to listen()");
     finding.says("nginx.conf:");
     assert!(finding.amount() > 100.0, "{:#}", finding.0);
     drop((load, server));
@@ -29,7 +29,7 @@ fn a_short_backlog_overflows_and_a_long_one_does_not() {
 }
 
 #[test]
-fn somaxconn_rules_when_it_is_the_smaller_one() {
+fn somaxconn_is_the_limit_when_it_is_the_smaller_one() {
     let Some(_alone) = need(NGINX) else { return };
     let host = Host::new();
     host.set("net.core.somaxconn", "8");
@@ -38,7 +38,7 @@ fn somaxconn_rules_when_it_is_the_smaller_one() {
     pause(100);
     let report = watch(&host, "4s", &[]);
     let finding = report.only("accept-queue-overflow");
-    finding.says("net.core.somaxconn 8  <- this one rules");
+    finding.says("somaxconn 8 is the limit");
     let sysctl = finding.0["remedies"].as_array().expect("remedies").iter().any(|remedy| {
         remedy["change"]["name"] == "net.core.somaxconn" && remedy["reaches"] == "after-listen"
     });

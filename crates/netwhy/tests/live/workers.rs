@@ -32,7 +32,7 @@ fn no_local_port_is_left_towards_the_upstream() {
     let finding = report.only("ephemeral-ports-exhausted");
     finding.is_of("nginx");
     assert_eq!(finding.remote(), "127.0.0.1:9000");
-    finding.says("of 50 in use towards 127.0.0.1:9000");
+    finding.says("of 50 in use to 127.0.0.1:9000");
     finding.says("Cannot assign requested address");
     assert!(finding.amount() > 10.0, "{:#}", finding.0);
 }
@@ -56,7 +56,7 @@ fn a_pool_without_a_free_worker_is_named_with_the_share_of_failures() {
     pause(500);
     let report = watch(&host, "5s", &[]);
     let finding = report.only("worker-pool-exhausted");
-    finding.says("5 workers of pm.max_children 5");
+    finding.says("5 workers, pm.max_children is 5");
     finding.says("504: ");
     finding.says("499: ");
     assert!(finding.0["impact"]["share"].as_f64().expect("share") > 0.1, "{:#}", finding.0);

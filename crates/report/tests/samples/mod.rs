@@ -1,9 +1,9 @@
 //! Reports as `diagnose` would make them, for the tests of this crate.
 
 use model::{
-    Consequence, Cost, Figure, Finding, Focus, Host, Impact, ImpactUnit, MissingEvidence,
-    ProcessName, Proof, Reach, Remedy, RemedyChange, Report, RuledOut, Severity, Source, Subject,
-    SubjectKind, Undecided, Window,
+    Command, ConfigPlace, Consequence, Cost, Figure, Finding, Focus, Host, Impact, ImpactUnit,
+    MissingEvidence, ProcessName, Proof, Reach, Remedy, RemedyChange, Report, RuledOut, Severity,
+    Source, Subject, SubjectKind, Undecided, Window,
 };
 
 /// A busy host on which nothing is wrong.
@@ -94,9 +94,9 @@ fn accept_queue() -> Finding {
         evidence: vec![
             proof(
                 "queue",
-                "10 of 10 full in 97 of 100 samples; the limit is the smaller of\n\
-                 backlog 10 (nginx: listen 80 backlog=10)  <- this one applies\n\
-                 somaxconn 4096",
+                "up to 11 connections, limit 10; full in 97 of 100 samples\n\
+                 limit: backlog 10, given to listen() (somaxconn is 4096)\n\
+                 /etc/nginx/nginx.conf:12: listen 80 backlog=10",
                 Source::Listeners,
             ),
             proof(
@@ -105,34 +105,36 @@ fn accept_queue() -> Finding {
                 Source::Processes,
             ),
             proof("proof", "TcpExtListenOverflows +1,620", Source::Counters),
-            proof("proof", "this socket's own drops +1,620", Source::Listeners),
+            proof("proof", "drops of this listener +1,620", Source::Listeners),
         ],
         checks: vec![
-            "ss -ltnm 'sport = :80'".into(),
-            "nstat -az TcpExtListenOverflows TcpExtListenDrops TcpExtTCPReqQFullDrop TcpExtTCPReqQFullDoCookies"
-                .into(),
+            command(&[&["ss", "-ltnm", "sport = :80"]]),
+            command(&[&[
+                "nstat",
+                "-az",
+                "TcpExtListenOverflows",
+                "TcpExtListenDrops",
+                "TcpExtTCPReqQFullDrop",
+                "TcpExtTCPReqQFullDoCookies",
+            ]]),
         ],
         remedies: vec![
             Remedy {
-                change: RemedyChange::Config {
+                change: RemedyChange::ConfigLine {
                     application: "nginx".into(),
-                    place: Some("/etc/nginx/nginx.conf:12".into()),
+                    place: Some(ConfigPlace { file: "/etc/nginx/nginx.conf".into(), line: 12 }),
                     setting: "listen".into(),
+                    current: Some("80 backlog=10".into()),
                     value: "80 backlog=4096".into(),
+                    line: "listen 80 backlog=4096;".into(),
                 },
-                text: "/etc/nginx/nginx.conf:12   listen 80 backlog=4096;".into(),
-                command: Some("nginx -t && nginx -s reload".into()),
-                needs_root: true,
                 reaches: Reach::AfterListen,
-                note: Some("Check the new limit in the column Send-Q of ss -ltn.".into()),
+                note: Some("Send-Q of ss -ltn shows the new limit.".into()),
+                ..remedy("/etc/nginx/nginx.conf:12  listen 80 backlog=4096;")
             },
             Remedy {
-                change: RemedyChange::Advice,
-                text: "give nginx more CPU: it was ready to accept but had none".into(),
-                command: None,
                 needs_root: false,
-                reaches: Reach::Elsewhere,
-                note: None,
+                ..remedy("give nginx more CPU: it was ready to accept and had none")
             },
         ],
         also_causes: vec![
@@ -170,21 +172,44 @@ fn workers() -> Finding {
             "[pool www] server reached pm.max_children setting (5), consider raising it",
             Source::Logs,
         )],
-        checks: vec!["grep max_children /var/log/php8.2-fpm.log | tail -n 5".into()],
+        checks: vec![command(&[
+            &["grep", "max_children", "/var/log/php8.2-fpm.log"],
+            &["tail", "-n", "5"],
+        ])],
         remedies: vec![Remedy {
             change: RemedyChange::Sysctl {
                 name: "net.core.somaxconn".into(),
                 current: Some("128".into()),
                 value: "4096".into(),
             },
-            text: "net.core.somaxconn 128 -> 4096".into(),
-            command: Some("sysctl -w net.core.somaxconn=4096".into()),
-            needs_root: true,
+            command: Some(command(&[&["sysctl", "-w", "net.core.somaxconn=4096"]])),
+            undo: Some(command(&[&["sysctl", "-w", "net.core.somaxconn=128"]])),
             reaches: Reach::AfterListen,
-            note: None,
+            ..remedy("set net.core.somaxconn to 4096 (now 128)")
         }],
         also_causes: vec![],
     }
+}
+
+/// Something that only a person can do.
+fn remedy(text: &str) -> Remedy {
+    Remedy {
+        change: RemedyChange::Advice,
+        host: None,
+        netns: None,
+        text: text.into(),
+        command: None,
+        undo: None,
+        needs_root: true,
+        reaches: Reach::Elsewhere,
+        note: None,
+    }
+}
+
+/// A command of programs with their arguments.
+pub(crate) fn command(programs: &[&[&str]]) -> Command {
+    let words = |words: &&[&str]| words.iter().map(|word| word.to_string()).collect();
+    Command { argv: programs.iter().map(words).collect(), host: None }
 }
 
 fn ruled(cause: &str, because: &str) -> RuledOut {
@@ -195,6 +220,7 @@ pub(crate) fn undecided(cause: &str, needs: &str, how_to_observe: Option<&str>) 
     Undecided {
         cause: cause.into(),
         needs: needs.into(),
+        sources: vec![Source::Processes],
         how_to_observe: how_to_observe.map(str::to_string),
     }
 }

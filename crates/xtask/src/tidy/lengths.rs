@@ -20,7 +20,8 @@ fn code(text: &str) -> usize {
     let mut count = 0;
     let mut marked = false;
     for line in lines {
-        if marked && line.starts_with("mod ") && line.ends_with('{') {
+        let module = line.strip_prefix("pub(super) ").unwrap_or(line);
+        if marked && module.starts_with("mod ") && line.ends_with('{') {
             return count - 1;
         }
         marked = line == "#[cfg(test)]";

@@ -1,26 +1,11 @@
-//! Damaged segments in packets: their checksums are wrong where they were captured.
+//! Damaged segments, as packets show them: their checksums are wrong.
 
 use model::{Evidence, Finding, Packets, Proof, TimeCategory};
-use text::{count, micros, number, percent, share};
+use text::{count, number, percent, share};
 
-use super::{LEAST, SHARE};
-use crate::captured::{Group, Way, groups};
-use crate::make::{With as _, advice};
-
-/// So many times as many as were damaged are looked at, at least: cards and drivers that leave
-/// checksums to others do so with all.
-const ONE_IN: u64 = 2;
-
-/// Whether what was sent again one way was lost by damage, behind which it was captured.
-pub(in crate::causes) fn is_damaged(way: Way<'_>) -> bool {
-    let sent = way.sent();
-    sent.bad_checksums >= LEAST
-        && sent.bad_checksums * ONE_IN <= sent.checksums_verified
-        && sent.bad_checksums <= sent.retransmitted()
-        && share(sent.bad_checksums as f64, sent.data_segments as f64) >= SHARE
-        // The rest may have been lost in front of the place of capture.
-        && sent.bad_checksums * ONE_IN >= sent.lost()
-}
+use crate::captured::{Group, group_directions, is_damaged};
+use crate::proofs::WithFigures as _;
+use crate::remedies::{Noted as _, advice, ethtool_on};
 
 /// A finding for each service and direction.
 pub(super) fn findings(evidence: &Evidence, packets: &Packets) -> Vec<Finding> {
@@ -28,33 +13,36 @@ pub(super) fn findings(evidence: &Evidence, packets: &Packets) -> Vec<Finding> {
 }
 
 fn damaged(packets: &Packets) -> Vec<Group<'_>> {
-    groups(packets, |way| is_damaged(way).then(|| way.sent().time_us(TimeCategory::Loss)))
+    group_directions(packets, |direction| {
+        is_damaged(direction).then(|| direction.sent().time_us(TimeCategory::Loss))
+    })
 }
 
-/// The same as a proof of what the kernel's counters tell.
+/// The same as a proof beside the kernel's counters.
 pub(super) fn proof(evidence: &Evidence, packets: &Packets) -> Option<Proof> {
-    damaged(packets).first().map(|group| seen(evidence, group, "packets"))
+    damaged(packets).first().map(|group| checksums_proof(evidence, group, "packets"))
 }
 
-fn seen(evidence: &Evidence, group: &Group<'_>, label: &str) -> Proof {
+fn checksums_proof(evidence: &Evidence, group: &Group<'_>, label: &str) -> Proof {
     let damaged = group.sum(|sent| sent.bad_checksums);
     let checked = group.sum(|sent| sent.checksums_verified);
     let text = format!(
-        "{} to {}: {} of {} have wrong checksums;\n{} were sent again",
+        "{} to {}: {} of {} have wrong checksums; {} retransmitted",
         group.sender(),
         group.receiver(),
         number(damaged),
         count(checked, "segment"),
-        number(group.sum(|sent| sent.retransmitted()))
+        count(group.sum(|sent| sent.retransmitted()), "segment")
     );
     group
         .proof(evidence, label, text)
-        .over(evidence, "damaged segments", damaged as f64, "segments")
-        .over(evidence, "segments looked at", checked as f64, "segments")
+        .over_window(evidence, "damaged segments", damaged as f64, "segments")
+        .over_window(evidence, "segments verified", checked as f64, "segments")
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let (sender, receiver) = (group.sender(), group.receiver());
+    let host = group.receiving_host();
     let damaged = group.sum(|sent| sent.bad_checksums);
     let checked = group.sum(|sent| sent.checksums_verified);
     let part = percent(share(damaged as f64, checked as f64));
@@ -63,38 +51,47 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         "corruption",
         format!("{part} of the segments arrive damaged: their checksums are wrong"),
         &format!(
-            "{} of those from {sender} damaged, {} spent on it",
+            "{} from {sender} damaged, loss recovery took {}",
             count(damaged, "segment"),
-            micros(group.us)
+            group.lost_text()
         ),
-        vec![seen(evidence, group, "proof")],
+        vec![checksums_proof(evidence, group, "proof")],
         vec![
             advice(format!(
-                "cable, transceiver, port, card or memory between {sender} and {receiver}"
+                "replace the cable, transceiver, port or card on the path from {sender} to {receiver}"
             )),
-            advice("ethtool -K DEVICE rx off there: if it helps, the card's offload miscounts"),
+            ethtool_on(&host, "rx", "off")
+                .noted("if the errors stop, the checksum offload of the card is wrong"),
         ],
     )
 }
 
-pub(super) fn words(packets: &Packets) -> String {
-    let damaged = packets.directions().map(|way| way.bad_checksums).sum();
-    let checked = packets.directions().map(|way| way.checksums_verified).sum();
-    format!("damaged segments ({} of {} looked at)", number(damaged), number(checked))
+pub(super) fn why_ruled_out(packets: &Packets) -> String {
+    let damaged = packets.directions().map(|direction| direction.bad_checksums).sum();
+    let checked = packets.directions().map(|direction| direction.checksums_verified).sum();
+    match checked {
+        0 => "damaged segments (none)".to_string(),
+        _ => format!("damaged segments ({} of {} verified)", number(damaged), number(checked)),
+    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::Verdict;
-    use crate::fixtures::{found, healthy, spent, stream};
+    use crate::cause::Verdict;
+    use crate::fixtures::{add_stream, findings_of, healthy, set_time};
 
-    fn damaged(damaged: u64, checked: u64, repeated: u64) -> Evidence {
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn example() -> Evidence {
+        damaged(10, 500, 10)
+    }
+
+    fn damaged(damaged: u64, checked: u64, retransmitted: u64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         (sent.bad_checksums, sent.checksums_verified, sent.fast_retransmissions) =
-            (damaged, checked, repeated);
-        spent(sent, TimeCategory::Loss, 400_000);
+            (damaged, checked, retransmitted);
+        set_time(sent, TimeCategory::Loss, 400_000);
         evidence
     }
 
@@ -105,7 +102,7 @@ mod tests {
     #[test]
     fn fires_for_damaged_segments_and_no_loss_is_named() {
         let evidence = damaged(10, 500, 10);
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         let title = "2.0 % of the segments arrive damaged: their checksums are wrong";
         assert_eq!(finding.title, title);
         assert!(finding.evidence[0].text.contains("10 of 500 segments"), "{finding:?}");
@@ -113,11 +110,11 @@ mod tests {
         assert!(matches!(loss, Verdict::RuledOut(_)));
         // Most of it was lost elsewhere.
         let loss = crate::cause("packet-loss").unwrap().judge(&damaged(10, 500, 100));
-        assert_eq!(found(loss).len(), 1);
+        assert_eq!(findings_of(loss).len(), 1);
     }
 
     #[test]
-    fn stays_quiet_for_few_for_offload_and_for_what_was_not_sent_again() {
+    fn stays_quiet_for_few_for_offload_and_without_retransmissions() {
         for (one, all, again) in [(4, 500, 4), (400, 500, 400), (10, 500, 3), (10, 500, 100)] {
             let verdict = rule(&damaged(one, all, again));
             assert!(matches!(verdict, Verdict::RuledOut(_)), "{one} of {all}, {again}");
@@ -130,7 +127,7 @@ mod tests {
         let counters = &mut evidence.counters.as_mut().unwrap().0;
         counters.insert("TcpInCsumErrors".into(), model::Change::new(0, 10));
         counters.insert("TcpInSegs".into(), model::Change::new(0, 1_000));
-        let found = found(rule(&evidence));
+        let found = findings_of(rule(&evidence));
         assert_eq!((found.len(), found[0].evidence.len()), (1, 2));
         assert_eq!(found[0].evidence[1].label, "packets");
     }

@@ -6,47 +6,53 @@ use std::net::SocketAddr;
 use model::{Evidence, Finding, Packets, TimeCategory};
 use text::{bytes, count, micros, number};
 
-use crate::captured::{Group, Way, groups};
-use crate::make::advice;
+use crate::captured::{Group, StreamDirection, group_directions};
+use crate::remedies::{advice, advice_about};
+use crate::words::title;
 
-/// A window that is closed for less than this, or a round trip, costs nothing: its update is on the
-/// way.
-const AT_ONCE_US: u64 = 1_000;
-/// Up to here a reader may merely come late, on a busy CPU, unless its sender had to probe. Where the
-/// host is watched, too, its sockets tell of one that stops.
-const BUSY_US: u64 = 200_000;
-/// Of the time in which somebody waited: from here it was more than now and then.
-const OFTEN: f64 = 0.05;
+/// A window that is closed for less than this, or less than a round trip, costs nothing: its update
+/// is on its way.
+const MIN_CLOSED_US: u64 = 1_000;
+/// Up to here a reader may merely be late, on a busy CPU, unless its sender had to probe. Where the
+/// host is watched too, its sockets show a reader that has stopped.
+const MIN_CLOSED_WITHOUT_PROBE_US: u64 = 200_000;
+/// Share of the active time from which on it is more than now and then.
+const MIN_TIME_SHARE: f64 = 0.05;
 
-/// `known` are the ends of streams, in both orders, of which sockets have told.
+/// `known` are the ends of streams, in both orders, that sockets have shown.
 pub(super) fn findings(
     evidence: &Evidence,
     packets: &Packets,
     known: &HashSet<(SocketAddr, SocketAddr)>,
 ) -> Vec<Finding> {
-    let fresh = |way: &Way<'_>| !known.contains(&(way.stream.client, way.stream.server));
+    let fresh = |direction: &StreamDirection<'_>| {
+        !known.contains(&(direction.stream.client, direction.stream.server))
+    };
     let watched = evidence.sockets.is_some();
-    let groups = groups(packets, |way| Some(way).filter(fresh).and_then(|way| hit(way, watched)));
+    let groups = group_directions(packets, |direction| {
+        Some(direction).filter(fresh).and_then(|direction| hit(direction, watched))
+    });
     groups.iter().map(|group| finding(evidence, group)).collect()
 }
 
-fn hit(way: Way<'_>, watched: bool) -> Option<u64> {
-    let closed = way.sent().zero_window_stalls;
-    let lost_us = way.sent().time_us(TimeCategory::ReceiverStalled);
-    let probed = way.sent().window_probes > 0;
-    // A small window alone is not closed: nothing less than a segment is worth sending.
-    let told = way.back().zero_windows > 0 || probed;
-    let often = lost_us as f64 >= OFTEN * way.stream.busy_us() as f64;
-    let least_us = if !watched && (probed || often) { AT_ONCE_US } else { BUSY_US };
+fn hit(direction: StreamDirection<'_>, watched: bool) -> Option<u64> {
+    let closed = direction.sent().zero_window_stalls;
+    let lost_us = direction.sent().time_us(TimeCategory::ReceiverStalled);
+    let probed = direction.sent().window_probes > 0;
+    // A small window alone is not closed: less than a segment is not worth sending.
+    let is_closed = direction.reverse().zero_windows > 0 || probed;
+    let often = lost_us as f64 >= MIN_TIME_SHARE * direction.stream.busy_us() as f64;
+    let min_us =
+        if !watched && (probed || often) { MIN_CLOSED_US } else { MIN_CLOSED_WITHOUT_PROBE_US };
     let longest = closed.longest_us.max(lost_us / closed.count.max(1));
-    let way_there = way.stream.round_trip_us().unwrap_or(0);
-    (closed.count > 0 && told && longest >= least_us.max(way_there)).then_some(lost_us)
+    let round_trip = direction.stream.round_trip_us().unwrap_or(0);
+    (closed.count > 0 && is_closed && longest >= min_us.max(round_trip)).then_some(lost_us)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
-    let way = group.worst();
-    let closed = way.sent().zero_window_stalls;
-    let receiver = group.receiver();
+    let direction = group.worst();
+    let closed = direction.sent().zero_window_stalls;
+    let (receiver, host) = (group.receiver(), group.receiving_host());
     let times = group.sum(|sent| sent.zero_window_stalls.count);
     let ended = match closed.longest_ended_at {
         0 => "to the end of the stream".to_string(),
@@ -56,49 +62,52 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         evidence,
         "proof",
         format!(
-            "stream {}: window closed {}, for {} at most ({ended});\n\
-             {} of it; it had offered {}",
-            way.stream.number,
+            "stream {}: window closed {}, for up to {} ({ended}); \
+             {} of it; largest window {}",
+            direction.stream.number,
             count(closed.count, "time"),
             micros(closed.longest_us),
-            count(way.sent().window_probes, "probe"),
-            bytes(u64::from(way.back().max_window)),
+            count(direction.sent().window_probes, "probe"),
+            bytes(u64::from(direction.reverse().max_window)),
         ),
     );
     let mut finding = group.finding(
         evidence,
         "receiver-stalled",
-        title(&receiver),
-        &format!("the window was closed {}, {} in all", count(times, "time"), micros(group.us)),
+        title(format!("{receiver} stops reading"), "The reader stops reading"),
+        &format!("the window was closed {}, for {}", count(times, "time"), group.lost_text()),
         vec![proof],
         vec![
-            advice(format!("run netwhy on {receiver}: which process does not read, and why")),
-            advice("a larger receive buffer (tcp_rmem) only puts it off"),
+            advice_about(
+                &host,
+                format!("run netwhy on {host}: which process does not read, and why"),
+            ),
+            advice("a larger receive buffer (tcp_rmem) only postpones it"),
         ],
     );
     finding.subject.name = format!("{receiver} (reader) · {}", finding.subject.name);
     finding
 }
 
-fn title(receiver: &str) -> String {
-    let title = format!("{receiver} stops reading what it is sent");
-    if title.chars().count() <= 72 { title } else { "The reader stops reading".to_string() }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{Evidence, Stalls, TimeCategory};
 
-    use crate::fixtures::{found, healthy, spent, stream};
+    use crate::fixtures::{add_stream, findings_of, healthy, set_time};
 
     use super::super::rule;
-    use crate::Verdict;
+    use crate::cause::Verdict;
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn example() -> Evidence {
+        closed(2_000_000)
+    }
 
     fn closed(us: u64) -> Evidence {
         let mut evidence = healthy();
-        let stream = stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         let sent = &mut stream.from_server;
-        spent(sent, TimeCategory::ReceiverStalled, us);
+        set_time(sent, TimeCategory::ReceiverStalled, us);
         let longest = Stalls { count: 1, total_us: us, longest_us: us, longest_ended_at: 9 };
         sent.zero_window_stalls = longest;
         stream.from_client.zero_windows = 1;
@@ -107,8 +116,8 @@ mod tests {
 
     #[test]
     fn fires_for_a_closed_window_and_names_the_reader() {
-        let finding = &found(rule(&closed(2_000_000)))[0];
-        assert_eq!(finding.title, "198.18.0.1:4000 stops reading what it is sent");
+        let finding = &findings_of(rule(&closed(2_000_000)))[0];
+        assert_eq!(finding.title, "198.18.0.1:4000 stops reading");
         assert!(finding.subject.name.starts_with("198.18.0.1:4000 (reader)"));
     }
 
@@ -118,23 +127,23 @@ mod tests {
     }
 
     #[test]
-    fn a_watched_host_may_be_busy_for_a_moment() {
+    fn stays_quiet_on_a_watched_host_that_is_busy_for_a_moment() {
         let mut evidence = closed(100_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         evidence.sockets = None;
-        assert_eq!(found(rule(&evidence)).len(), 1, "a capture has no other witness");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "a capture has nothing else to go by");
     }
 
     #[test]
-    fn a_reader_that_comes_late_now_and_then_has_not_stopped() {
+    fn stays_quiet_for_a_reader_that_is_late_now_and_then() {
         let mut evidence = closed(50_000);
         evidence.sockets = None;
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
-        spent(sent, TimeCategory::Network, 3_000_000);
+        set_time(sent, TimeCategory::Network, 3_000_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.window_probes = 1;
-        assert_eq!(found(rule(&evidence)).len(), 1, "its sender had to ask");
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "its sender had to probe");
     }
 
     #[test]

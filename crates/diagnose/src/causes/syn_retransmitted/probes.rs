@@ -1,20 +1,21 @@
-//! SYNs that are not answered, as a load of `netwhy http` saw them.
+//! SYNs that are not answered, as a load of `netwhy http` measured them.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use model::{
     Evidence, Finding, HttpLoad, Impact, ImpactUnit, Severity, Source, SubjectKind,
     SynRetransmissions,
 };
-use text::{count, number, percent, share};
+use text::{count, micros, number, percent, share};
 
-use super::{LEAST, SEVERAL};
-use crate::make::{With as _, advice, proof, subject};
-use crate::words::command;
+use super::thresholds::{MIN_RETRANSMITTING, MIN_SHARE};
+use crate::commands::{CommandLine, commands};
+use crate::proofs::{WithFigures as _, proof};
+use crate::remedies::advice_about;
+use crate::words::{subject, title};
 
-/// From here it is critical: share of the connections, or of the time.
-const CRITICAL: f64 = 0.1;
+/// Share of the connections, or of the time, from which on it is critical.
+const MIN_SHARE_CRITICAL: f64 = 0.1;
 
 pub(super) fn findings(evidence: &Evidence, load: &HttpLoad) -> Vec<(SocketAddr, Finding)> {
     let server = |one: &SynRetransmissions| {
@@ -24,18 +25,19 @@ pub(super) fn findings(evidence: &Evidence, load: &HttpLoad) -> Vec<(SocketAddr,
     hit.map(|one| (server(one), finding(evidence, load, one))).collect()
 }
 
-fn repeated(one: &SynRetransmissions) -> u64 {
+/// Connections that retransmitted their SYN.
+fn retransmitting(one: &SynRetransmissions) -> u64 {
     one.opened
         .iter()
         .chain([&one.timed_out, &one.still_connecting])
         .fold(0, |sum, n| sum.saturating_add(*n))
 }
 
-/// Share of its connections, and of the time in which the load waited for anything.
+/// Share of its connections, and of the time that the load waited for anything.
 fn shares(load: &HttpLoad, one: &SynRetransmissions) -> (f64, f64) {
     let waited_s = load.client.in_flight * load.duration_s;
     (
-        share(repeated(one) as f64, one.attempted.max(repeated(one)) as f64),
+        share(retransmitting(one) as f64, one.attempted.max(retransmitting(one)) as f64),
         share(one.waited_us as f64 / 1e6, waited_s).min(1.0),
     )
 }
@@ -43,45 +45,60 @@ fn shares(load: &HttpLoad, one: &SynRetransmissions) -> (f64, f64) {
 fn counts(load: &HttpLoad, one: &SynRetransmissions) -> bool {
     let (of_all, of_time) = shares(load, one);
     let again = one.opened.len() > 1 || one.timed_out + one.still_connecting > 0;
-    repeated(one) > 0
-        && (repeated(one) >= SEVERAL || again)
-        && (of_all >= LEAST || of_time >= LEAST)
+    retransmitting(one) > 0
+        && (retransmitting(one) >= MIN_RETRANSMITTING || again)
+        && (of_all >= MIN_SHARE || of_time >= MIN_SHARE)
 }
 
 fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Finding {
     let (of_all, of_time) = shares(load, one);
-    let (server, repeated) = (one.server, repeated(one));
+    let (server, retransmitting) = (one.server, retransmitting(one));
     let silent = load.connections_opened == 0;
-    let mean = Duration::from_micros(one.waited_us / repeated.max(1));
+    let host = server.ip().to_canonical().to_string();
+    let mean_us = one.waited_us / retransmitting.max(1);
     let why = if silent {
-        format!("{server} answers nothing: gone, filtered on the way, or its\nlistener is full")
+        format!(
+            "{server} does not answer: it is gone, filtered on the path, or its listener is full"
+        )
     } else {
-        "most open at once: lost on the way, or its listener is full at times".to_string()
+        "most open at once: SYNs are lost on the path, or its listener is full at times".to_string()
     };
     let times: Vec<String> = one
         .opened
         .iter()
         .enumerate()
         .filter(|(_, n)| **n > 0)
-        .map(|(at, n)| format!("{} after {}", number(*n), count(at as u64 + 1, "repetition")))
+        .map(|(at, n)| format!("{} after {}", number(*n), count(at as u64 + 1, "retransmission")))
         .collect();
     let counted = proof(
         Source::Probes,
         "proof",
         format!(
-            "opened: {}; given up: {}; not open at the end: {}\n\
-             (tcpi_total_retrans of each that took 0.5 s and more)",
+            "opened: {}; given up: {}; not open at the end: {} \
+             (tcpi_total_retrans of each that took 0.5 s or more)",
             if times.is_empty() { "none".to_string() } else { times.join(", ") },
             number(one.timed_out),
             number(one.still_connecting),
         ),
     )
-    .over(evidence, "connections that repeated their SYN", repeated as f64, "connections")
-    .over(evidence, "connections tried", one.attempted as f64, "connections");
+    .over_window(
+        evidence,
+        "connections that retransmitted their SYN",
+        retransmitting as f64,
+        "connections",
+    )
+    .over_window(evidence, "connections tried", one.attempted as f64, "connections");
     Finding {
         cause: "syn-retransmitted".to_string(),
-        title: title(server, silent),
-        severity: if silent || of_all.max(of_time) >= CRITICAL {
+        title: if silent {
+            format!("{server} does not answer SYNs")
+        } else {
+            title(
+                format!("Connections to {server} open late: SYNs are retransmitted"),
+                "Connections open late",
+            )
+        },
+        severity: if silent || of_all.max(of_time) >= MIN_SHARE_CRITICAL {
             Severity::Critical
         } else {
             Severity::Warning
@@ -95,43 +112,40 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
         ),
         impact: Impact {
             text: format!(
-                "{} of {} connections to {server} waited {:.1} s on average,\n\
+                "{} of {} to {server} waited {} on average, \
                  {} of the time of this load",
-                number(repeated),
-                number(one.attempted),
-                mean.as_secs_f64(),
+                number(retransmitting),
+                count(one.attempted.max(retransmitting), "connection"),
+                micros(mean_us),
                 percent(of_time),
             ),
             unit: ImpactUnit::ConnectionsDelayed,
-            amount: repeated as f64,
+            amount: retransmitting as f64,
             share: Some(of_all.max(of_time)),
         },
         evidence: vec![counted, proof(Source::Probes, "why", why)],
-        checks: vec![command(evidence, "nstat -az TcpExtTCPSynRetrans")],
-        remedies: vec![advice(format!(
-            "run netwhy on {}: is its listener full (accept-queue-overflow)?",
-            server.ip()
-        ))],
+        checks: commands([CommandLine::new("nstat -az TcpExtTCPSynRetrans").in_netns(evidence)]),
+        remedies: vec![advice_about(
+            &host,
+            format!("run netwhy on {host}: is its listener full (accept-queue-overflow)?"),
+        )],
         also_causes: Vec::new(),
     }
 }
 
-fn title(server: SocketAddr, silent: bool) -> String {
-    let title = match silent {
-        true => format!("{server} does not answer SYNs"),
-        false => format!("Connections to {server} open late: SYNs are lost"),
-    };
-    if title.chars().count() <= 72 { title } else { "Connections open late".to_string() }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{HttpClient, Probes};
 
+    use super::super::rule;
     use super::*;
-    use crate::Verdict;
-    use crate::causes::syn_retransmitted::rule;
-    use crate::fixtures::{found, healthy, stream};
+    use crate::cause::Verdict;
+    use crate::fixtures::{add_stream, findings_of, healthy};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn example() -> Evidence {
+        loaded(&[500, 40], 0, 620_000_000)
+    }
 
     fn loaded(opened: &[u64], given_up: u64, waited_us: u64) -> Evidence {
         let mut evidence = healthy();
@@ -155,11 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn fires_for_few_connections_that_took_most_of_the_time() {
+    fn fires_for_few_connections_that_waited_most_of_the_time() {
         let evidence = loaded(&[500, 40], 0, 620_000_000);
-        let finding = &found(rule(&evidence))[0];
+        let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.severity, Severity::Critical);
-        assert_eq!(finding.title, "Connections to 198.18.0.2:80 open late: SYNs are lost");
+        assert_eq!(finding.title, "Connections to 198.18.0.2:80 open late: SYNs are retransmitted");
         assert!(finding.impact.text.ends_with("62 % of the time of this load"), "{finding:?}");
     }
 
@@ -170,16 +184,16 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_the_same_server_are_not_told_again() {
+    fn packets_of_the_same_server_are_not_reported_again() {
         let mut evidence = loaded(&[500], 0, 500_000_000);
-        stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").syn_retransmissions = 1;
-        assert_eq!(found(rule(&evidence)).len(), 1);
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").syn_retransmissions = 1;
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]
-    fn a_server_that_never_answers_is_told_as_that() {
+    fn fires_for_a_server_that_never_answers() {
         let mut evidence = loaded(&[], 20, 200_000_000);
         evidence.probes.as_mut().unwrap().http.as_mut().unwrap().connections_opened = 0;
-        assert_eq!(found(rule(&evidence))[0].title, "198.18.0.2:80 does not answer SYNs");
+        assert_eq!(findings_of(rule(&evidence))[0].title, "198.18.0.2:80 does not answer SYNs");
     }
 }

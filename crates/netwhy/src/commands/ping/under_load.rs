@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use diagnose::causes::middle_link_limited::locate;
+use diagnose::limited_link::locate;
 use model::{Evidence, Finding, LoadPhase, Ping, PingReport, Probes, UnderLoad};
 use probe::ping::download::{DownloadResult, Url};
 use sys::Stop;

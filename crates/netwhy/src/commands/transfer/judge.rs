@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use model::{
-    Evidence, Finding, MissingEvidence, Remedy, RemedyChange, SenderTimeCategory, Socket,
-    SocketTable, Source, Subject, Transfer, TransferDirection, TransferSender, Undecided,
+    Evidence, Finding, MissingEvidence, SenderTimeCategory, Socket, SocketTable, Source, Subject,
+    Transfer, TransferDirection, TransferSender, Undecided,
 };
 
 /// Causes that the connections of a transfer can show. Others are found too, but only these are reported
@@ -55,6 +55,7 @@ pub(super) fn judge(evidence: &Evidence, transfer: &Transfer) -> Judged {
         undecided.push(Undecided {
             cause: BY_SENDER.to_string(),
             needs: "the sender's side of the transfers".to_string(),
+            sources: vec![Source::Transfer],
             how_to_observe: Some("netwhy transfer serve at the other end".to_string()),
         });
     }
@@ -91,19 +92,17 @@ fn socket(sender: &TransferSender) -> Option<Socket> {
     Some(socket)
 }
 
-/// A finding of the peer's host: its commands are for there, not to be pasted here.
+/// A finding of the peer's host: its commands are for there.
 fn at_the_peer(mut finding: Finding, transfer: &Transfer) -> Finding {
     let peer = transfer.address.map_or_else(|| "the sender".to_string(), |at| at.ip().to_string());
-    for check in &mut finding.checks {
-        check.push_str(&format!("   # at {peer}"));
-    }
-    for remedy in &mut finding.remedies {
-        *remedy = Remedy {
-            change: RemedyChange::Advice,
-            text: format!("at {peer}: {}", remedy.command.as_ref().unwrap_or(&remedy.text)),
-            command: None,
-            ..remedy.clone()
-        };
+    let remedies = finding.remedies.iter_mut();
+    let commands = remedies.flat_map(|remedy| {
+        remedy.text = format!("on {peer}: {}", remedy.text);
+        remedy.host = Some(peer.clone());
+        [remedy.command.as_mut(), remedy.undo.as_mut()].into_iter().flatten()
+    });
+    for command in commands.chain(&mut finding.checks) {
+        command.host = Some(peer.clone());
     }
     finding
 }
@@ -187,8 +186,10 @@ mod tests {
         };
         let found = judged(3_500_000, TransferDirection::Down);
         assert_eq!(found[0].cause, BY_SENDER);
-        assert!(found[0].remedies[0].text.starts_with("at 198.18.0.2: "), "{found:?}");
-        assert!(found[0].checks[0].ends_with("# at 198.18.0.2"), "{found:?}");
+        let peer = Some("198.18.0.2".to_string());
+        let remedy = &found[0].remedies[0];
+        assert!(remedy.text.starts_with("on 198.18.0.2: "), "{found:?}");
+        assert_eq!((&remedy.host, &found[0].checks[0].host), (&peer, &peer), "{found:?}");
         assert!(judged(100_000, TransferDirection::Down).is_empty());
     }
 

@@ -224,7 +224,7 @@ fn footer(out: &mut Output, report: &TransferReport) {
         }
     }
     for (one, causes) in groups {
-        let packets = one.needs == Source::Packets.name();
+        let packets = one.sources == [Source::Packets];
         // Why the capture failed says more than that there is none.
         let missing = report.missing_evidence.first().filter(|_| packets);
         let (why, how) = match missing {
@@ -324,6 +324,7 @@ mod tests {
             undecided: vec![Undecided {
                 cause: "short-connections".to_string(),
                 needs: Source::Packets.name().to_string(),
+                sources: vec![Source::Packets],
                 how_to_observe: None,
             }],
             missing_evidence: vec![MissingEvidence {

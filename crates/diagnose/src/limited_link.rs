@@ -1,19 +1,21 @@
-//! Which link is limited, by pings under load. A queue stands before a limited link: whose way leads
-//! through it waits there while anybody fills it, and nobody else does.
+//! Which link is limited, by pings under load. Packets queue before a limited link: every host whose
+//! path crosses it waits there while somebody fills the queue, and no other host does.
 
 use model::{LimitedLink, LoadPhase, LoadVerdict, PingTimes, UnderLoad};
 use text::{bit_rate, micros};
 
-/// A round trip that rose by less has not risen: milliseconds, and a share of the idle one.
-const LEAST_MS: f64 = 2.0;
-const SHARE: f64 = 0.25;
-/// How many times the spread of idle round trips (p90 less p50) it must exceed too.
-const SPREADS: f64 = 3.0;
-/// Pings that tell something.
-const SAMPLES: u64 = 20;
+use crate::words::line;
 
-/// Judges an experiment: where the limited link is, and its rate. The verdict that it may hold already
-/// is not looked at.
+/// A round trip has risen by at least so much: milliseconds, and a share of the idle one.
+const MIN_RISE_MS: f64 = 2.0;
+const MIN_RISE_SHARE: f64 = 0.25;
+/// The rise also exceeds the spread of idle round trips (p90 less p50) so many times.
+const MIN_RISE_SPREADS: f64 = 3.0;
+/// Answered pings that make a median.
+const MIN_SAMPLES: u64 = 20;
+
+/// Judges an experiment: where the limited link is, and its rate. A verdict that the experiment has
+/// already is ignored.
 pub fn locate(measured: &UnderLoad) -> LoadVerdict {
     let unclear = |why: &str| LoadVerdict {
         link: LimitedLink::Unclear,
@@ -24,14 +26,16 @@ pub fn locate(measured: &UnderLoad) -> LoadVerdict {
     let Some((idle, loads)) =
         phases.filter(|(idle, loads)| idle.loaded_vantage_point.is_none() && !loads.is_empty())
     else {
-        return unclear("Not measured to the end: no phase under load to compare.");
+        return unclear(
+            "The experiment ended before a phase under load: there is nothing to compare.",
+        );
     };
     let places = measured.vantage_points.len();
-    let answered = |at| median(idle, at).is_some_and(|times| times.samples >= SAMPLES);
+    let answered = |at| median(idle, at).is_some_and(|times| times.samples >= MIN_SAMPLES);
     if !(0..places).all(answered) {
-        return unclear("Not every place got enough answers while nothing was downloaded.");
+        return unclear("Some place got too few answers while nothing was downloaded.");
     }
-    // The phase of each loading place with most downloads, if bytes came.
+    // Of each place that downloads: the phase with most downloads, if bytes arrived.
     let mut most: Vec<&LoadPhase> = Vec::new();
     for phase in loads.iter().filter(|phase| phase.wire_bits_per_s.is_some()) {
         match most.iter_mut().find(|known| known.loaded_vantage_point == phase.loaded_vantage_point)
@@ -45,12 +49,12 @@ pub fn locate(measured: &UnderLoad) -> LoadVerdict {
         return unclear("Nothing could be downloaded.");
     }
     let risen = |phase: &LoadPhase| -> Vec<usize> {
-        (0..places).filter(|at| rose(idle, phase, *at)).collect()
+        (0..places).filter(|at| has_risen(idle, phase, *at)).collect()
     };
-    // Downloads that raised a round trip found the limited link; others were held up elsewhere.
+    // Downloads that raised a round trip filled the limited link; others were limited elsewhere.
     let sets = most.iter().map(|phase| (*phase, risen(phase)));
-    let widest = sets.filter(|(_, set)| !set.is_empty()).max_by_key(|(_, set)| set.len());
-    let Some((phase, behind)) = widest else {
+    let most_places = sets.filter(|(_, set)| !set.is_empty()).max_by_key(|(_, set)| set.len());
+    let Some((phase, behind)) = most_places else {
         let fastest = most.iter().filter_map(|phase| phase.wire_bits_per_s).fold(0.0, f64::max);
         let why = format!("No round trip rose at {}: no queue was filled.", bit_rate(fastest));
         return LoadVerdict { reasons: vec![why], ..LoadVerdict::default() };
@@ -66,17 +70,17 @@ pub fn locate(measured: &UnderLoad) -> LoadVerdict {
     let mut reasons: Vec<String> =
         (0..places).map(|at| reason(measured, idle, phase, at, behind.contains(&at))).collect();
     if places == 1 {
-        let why = "One place alone cannot tell whose link it is: name others with --from.";
+        let why = "One place alone does not show whose link it is: add others with --from.";
         reasons.push(why.to_string());
     } else if link == LimitedLink::Unclear {
-        let why = "The place that downloads does not wait itself: a queue elsewhere.";
+        let why = "The place that downloads does not wait itself: the queue is elsewhere.";
         reasons.push(why.to_string());
     }
     let wire_bits_per_s = phase.wire_bits_per_s;
     LoadVerdict { link, wire_bits_per_s, behind, before, reasons }
 }
 
-/// What one place shows.
+/// What one place shows, in words.
 fn reason(
     measured: &UnderLoad,
     idle: &LoadPhase,
@@ -84,13 +88,13 @@ fn reason(
     at: usize,
     behind: bool,
 ) -> String {
-    let name = |at: usize| measured.vantage_points.get(at).map_or("?", String::as_str);
+    let name = |at: usize| measured.vantage_points.get(at).map_or("?".to_string(), |at| line(at));
     let words = |phase: &LoadPhase| {
         median(phase, at).map_or("*".to_string(), |times| micros((times.p50_ms * 1e3) as u64))
     };
     let (who, before, now) = (name(at), words(idle), words(phase));
     if !behind {
-        return format!("{who}: {before} idle, {now} meanwhile: not through that link");
+        return format!("{who}: {before} idle, {now} meanwhile: not across that link");
     }
     let one = measured.phases.iter().find(|other| {
         other.loaded_vantage_point == phase.loaded_vantage_point
@@ -104,9 +108,9 @@ fn reason(
     format!("{who}: {before} idle{one}, {now} with {} {whose}", phase.downloads)
 }
 
-/// Of the places behind the link, the one whose idle round trip rose most, others than the one that
-/// downloads first: idle and full, milliseconds, and its name.
-pub(super) fn worst<'a>(
+/// Of the places behind the link, the one whose round trip rose most while another place downloads:
+/// round trips idle and under load, milliseconds, and its name.
+pub(crate) fn worst_place<'a>(
     measured: &'a UnderLoad,
     verdict: &LoadVerdict,
 ) -> Option<(f64, f64, &'a str)> {
@@ -127,18 +131,18 @@ fn median(phase: &LoadPhase, at: usize) -> Option<PingTimes> {
     phase.pings.get(at).copied().flatten()
 }
 
-/// Whether the round trip of a place is longer in a phase. A place whose answers no longer come is not
-/// held to have waited.
-fn rose(idle: &LoadPhase, phase: &LoadPhase, at: usize) -> bool {
+/// Whether the round trip of a place is longer in a phase. A place that gets no answers any more does
+/// not count as waiting.
+fn has_risen(idle: &LoadPhase, phase: &LoadPhase, at: usize) -> bool {
     let (Some(idle), Some(now)) = (median(idle, at), median(phase, at)) else { return false };
-    let spread = (idle.p90_ms - idle.p50_ms) * SPREADS;
-    let least = LEAST_MS.max(idle.p50_ms * SHARE).max(spread);
-    now.samples >= SAMPLES && now.p50_ms - idle.p50_ms > least
+    let spread = (idle.p90_ms - idle.p50_ms) * MIN_RISE_SPREADS;
+    let least = MIN_RISE_MS.max(idle.p50_ms * MIN_RISE_SHARE).max(spread);
+    now.samples >= MIN_SAMPLES && now.p50_ms - idle.p50_ms > least
 }
 
 /// Phases for tests: where downloads run, how many, and medians of three places.
 #[cfg(test)]
-pub(super) fn fixture(phases: &[(Option<usize>, u32, [f64; 3])]) -> UnderLoad {
+pub(crate) fn fixture(phases: &[(Option<usize>, u32, [f64; 3])]) -> UnderLoad {
     let ping = |ms: &f64| {
         Some(PingTimes { samples: 100, p50_ms: *ms, p90_ms: *ms, ..PingTimes::default() })
     };
@@ -163,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_that_wait_together_share_the_link() {
+    fn places_that_wait_together_are_behind_one_link() {
         let idle = (None, 0, [10.0, 10.0, 1.0]);
         for (medians, link) in [
             ([90.0, 92.0, 1.0], LimitedLink::Middle),
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_judged() {
+    fn an_incomplete_experiment_is_unclear() {
         assert_eq!(locate(&UnderLoad::default()).link, LimitedLink::Unclear);
         assert_eq!(locate(&fixture(&[(None, 0, [1.0; 3])])).link, LimitedLink::Unclear);
         let mut silent = fixture(&[(None, 0, [1.0; 3]), (Some(0), 1, [9.0; 3])]);
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn one_place_alone_does_not_tell() {
+    fn one_place_alone_is_unclear() {
         let mut alone = fixture(&[(None, 0, [10.0; 3]), (Some(0), 4, [90.0; 3])]);
         alone.vantage_points.truncate(1);
         let found = locate(&alone);

@@ -1,16 +1,18 @@
-//! What access logs say of the answers that clients got.
+//! What access logs say about the responses that clients got.
 
 use model::{Evidence, Proof, Source};
 use text::{count, number, percent, share};
 
-use crate::make::{With as _, proof};
+use crate::proofs::{WithFigures as _, proof};
+use crate::words::line;
 
-/// Statuses that say that nobody answered in time: the client left, no good answer, no answer.
-const FAILED: [u16; 3] = [499, 502, 504];
+/// Statuses of requests that nobody answered in time: 499 the client left, 502 no valid response of
+/// the upstream, 504 none at all.
+const FAILED_STATUSES: [u16; 3] = [499, 502, 504];
 
-/// Requests logged and those that failed. Of several access logs the one that saw most failures:
-/// two may have logged the same request.
-pub(crate) struct Answers {
+/// Requests logged and those that failed. Of several access logs the one with most failures: two may
+/// have logged the same request.
+pub(crate) struct Responses {
     /// Requests.
     pub(crate) requests: f64,
     /// Those of them that failed.
@@ -21,35 +23,35 @@ pub(crate) struct Answers {
 }
 
 /// What the access logs say; `None` when none was read.
-pub(crate) fn answers(evidence: &Evidence) -> Option<Answers> {
+pub(crate) fn responses(evidence: &Evidence) -> Option<Responses> {
     let logs = evidence.logs.as_deref().unwrap_or_default().iter();
     logs.filter(|log| !log.statuses.is_empty())
         .map(|log| {
-            let by_status: Vec<(u16, u64)> = FAILED
+            let by_status: Vec<(u16, u64)> = FAILED_STATUSES
                 .iter()
                 .filter_map(|status| Some((*status, *log.statuses.get(status)?)))
                 .collect();
             // A log that was not read whole stands for all that was written.
             let scale = share(log.bytes_written as f64, log.bytes_read as f64).max(1.0);
-            Answers {
+            Responses {
                 requests: scale * log.statuses.values().sum::<u64>() as f64,
                 failed: scale * by_status.iter().map(|(_, n)| *n).sum::<u64>() as f64,
                 by_status,
                 sampled: log.bytes_read < log.bytes_written,
-                path: log.path.clone(),
+                path: line(&log.path),
             }
         })
         .max_by(|a, b| a.failed.total_cmp(&b.failed).then(a.requests.total_cmp(&b.requests)))
 }
 
-impl Answers {
+impl Responses {
     /// Share that failed.
     pub(crate) fn share(&self) -> f64 {
         share(self.failed, self.requests)
     }
 
-    /// In words.
-    pub(crate) fn words(&self) -> String {
+    /// For people: `31 of 4,010 requests failed (504: 31), 0.8 %`.
+    pub(crate) fn text(&self) -> String {
         let about = if self.sampled { "about " } else { "" };
         let each: Vec<String> =
             self.by_status.iter().map(|(status, n)| format!("{status}: {}", number(*n))).collect();
@@ -64,11 +66,13 @@ impl Answers {
 
     /// As proof.
     pub(crate) fn proof(&self, evidence: &Evidence) -> Proof {
-        let mut proof = proof(Source::Logs, "answers", format!("{}:\n{}", self.path, self.words()))
-            .over(evidence, "requests logged", self.requests, "requests")
-            .over(evidence, "requests failed", self.failed, "requests");
+        let text = format!("{}:\n{}", self.path, self.text());
+        let mut proof = proof(Source::Logs, "responses", text)
+            .over_window(evidence, "requests logged", self.requests, "requests")
+            .over_window(evidence, "requests failed", self.failed, "requests");
         for (status, n) in &self.by_status {
-            proof = proof.over(evidence, &format!("status {status}"), *n as f64, "lines read");
+            let name = format!("status {status}");
+            proof = proof.over_window(evidence, &name, *n as f64, "lines read");
         }
         proof
     }

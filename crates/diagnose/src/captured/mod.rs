@@ -1,0 +1,13 @@
+//! Captured streams as rules see them: one direction, groups of them, and what several rules judge.
+
+mod checks;
+mod checksums;
+mod direction;
+mod group;
+mod receive_window;
+
+pub(crate) use checks::{capture_file, stream_checks};
+pub(crate) use checksums::{MIN_DAMAGED, MIN_DAMAGED_SHARE, is_damaged};
+pub(crate) use direction::StreamDirection;
+pub(crate) use group::{Group, group_directions, verdict_from_packets};
+pub(crate) use receive_window::{is_unscaled, window_full_share, window_limited_us};

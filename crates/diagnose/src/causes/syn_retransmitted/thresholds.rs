@@ -1,0 +1,6 @@
+//! From when on retransmitted SYNs are no accident, whoever observed them.
+
+/// Connections that retransmit, or retransmissions of one.
+pub(super) const MIN_RETRANSMITTING: u64 = 2;
+/// Share of the connections to a destination that retransmit.
+pub(super) const MIN_SHARE: f64 = 0.01;
