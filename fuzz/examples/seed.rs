@@ -12,7 +12,7 @@ use std::time::Duration;
 use model::{Evidence, Focus};
 use observe::watch::{Interrupted, watch};
 use streams::Collector;
-use sys::replay::Folder;
+use sys::replay::RecordedMachine;
 use wire::capture::{Packet, Reader, Step};
 
 /// Most bytes of a capture that become a seed: small inputs are fuzzed faster.
@@ -149,7 +149,7 @@ impl Seeds {
                 self.add("kmsg", line.split_once(' ').map_or(line, |(_, text)| text).as_bytes())?;
             }
         }
-        let Ok(machine) = Folder::open(folder) else { return Ok(()) };
+        let Ok(machine) = RecordedMachine::open(folder) else { return Ok(()) };
         let evidence = watch(&machine, &Focus::default(), None, &mut |progress| {
             if progress.elapsed >= Duration::from_millis(600) {
                 ControlFlow::Break(Interrupted::No)
@@ -168,7 +168,7 @@ impl Seeds {
             |to, from| (to.listeners, to.counters) = (from.listeners, from.counters),
             |to, from| (to.conntrack, to.kernel_log) = (from.conntrack, from.kernel_log),
             |to, from| (to.processes, to.logs) = (from.processes, from.logs),
-            |to, from| (to.packets, to.gaps) = (from.packets, from.gaps),
+            |to, from| (to.packets, to.missing_evidence) = (from.packets, from.missing_evidence),
         ];
         for part in parts {
             let mut alone = Evidence { window: evidence.window, ..Evidence::default() };
@@ -211,8 +211,8 @@ impl Seeds {
                     }
                     collector.take(&packet);
                 }
-                Step::Other | Step::Comment(_) => {}
-                Step::More(_) | Step::Broken(_) => break,
+                Step::Skipped | Step::Comment(_) => {}
+                Step::NeedBytes(_) | Step::Damaged(_) => break,
             }
         }
         let packets = collector.finish(vec!["a file".to_string()], 0).packets;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use wire::appconfig::{ini, nginx};
-use wire::applog::{self, About, AccessFormat, Dialect, Said, Tally};
+use wire::applog::{self, AccessFormat, LogFormat, LogMessage, Subject, Tally};
 
 /// Whether a text could act on a terminal: such a log line must not come through.
 fn acts(text: &str) -> bool {
@@ -12,13 +12,13 @@ fn acts(text: &str) -> bool {
         || text.contains(|c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
 }
 
-fn said<'a>(dialect: &Dialect, line: &'a [u8]) -> Option<Said<'a>> {
+fn said<'a>(dialect: &LogFormat, line: &'a [u8]) -> Option<LogMessage<'a>> {
     match dialect {
-        Dialect::Access(_) => None,
-        Dialect::Nginx => applog::nginx::parse(line),
-        Dialect::PhpFpm => applog::php_fpm::parse(line),
-        Dialect::Apache => applog::apache::parse(line),
-        Dialect::Postgresql => applog::postgresql::parse(line),
+        LogFormat::Access(_) => None,
+        LogFormat::Nginx => applog::nginx::parse(line),
+        LogFormat::PhpFpm => applog::php_fpm::parse(line),
+        LogFormat::Apache => applog::apache::parse(line),
+        LogFormat::Postgresql => applog::postgresql::parse(line),
     }
 }
 
@@ -26,33 +26,33 @@ fn said<'a>(dialect: &Dialect, line: &'a [u8]) -> Option<Said<'a>> {
 pub(super) fn log(bytes: &[u8]) {
     let Some((choice, lines)) = bytes.split_first() else { return };
     let recognised = lines.split(|byte| *byte == b'\n').find_map(|line| {
-        let dialect = Dialect::recognise(line)?;
-        let read = matches!(dialect, Dialect::Access(_)) || said(&dialect, line).is_some();
+        let dialect = LogFormat::recognise(line)?;
+        let read = matches!(dialect, LogFormat::Access(_)) || said(&dialect, line).is_some();
         assert!(read, "a line has the dialect that is recognised from it");
         Some(dialect)
     });
     let dialect = match choice % 6 {
-        0 => Dialect::Nginx,
-        1 => Dialect::PhpFpm,
-        2 => Dialect::Apache,
-        3 => Dialect::Postgresql,
-        4 => Dialect::Access(AccessFormat::combined()),
+        0 => LogFormat::Nginx,
+        1 => LogFormat::PhpFpm,
+        2 => LogFormat::Apache,
+        3 => LogFormat::Postgresql,
+        4 => LogFormat::Access(AccessFormat::combined()),
         _ => match recognised {
             Some(dialect) => dialect,
             None => return,
         },
     };
     let mut tally = Tally::default();
-    tally.take(&dialect, lines);
+    tally.count(&dialect, lines);
     let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
     assert_eq!(tally.lines(), count);
     let (statuses, complaints) = (tally.statuses(), tally.complaints());
     assert!(statuses.keys().all(|status| (100..=999).contains(status)));
     let answered: u64 = statuses.values().sum();
     let complained: u64 = complaints.iter().map(|complaint| complaint.count).sum();
-    assert!(answered + complained + tally.unread() <= count);
-    if matches!(dialect, Dialect::Access(_)) {
-        assert_eq!((answered + tally.unread(), complained), (count, 0));
+    assert!(answered + complained + tally.unparsed() <= count);
+    if matches!(dialect, LogFormat::Access(_)) {
+        assert_eq!((answered + tally.unparsed(), complained), (count, 0));
     }
     // 256 that are told apart, and one of each meaning that is about nothing.
     assert!(complaints.len() <= 256 + 32);
@@ -64,16 +64,18 @@ pub(super) fn log(bytes: &[u8]) {
     // The same in pieces that end with a line.
     let mut pieces = Tally::default();
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
-        pieces.take(&dialect, line);
-        if let Some(Said { about: Some(About::Plain(about) | About::Unix(about)), .. }) =
-            said(&dialect, line.strip_suffix(b"\n").unwrap_or(line))
+        pieces.count(&dialect, line);
+        if let Some(LogMessage {
+            subject: Some(Subject::Plain(about) | Subject::Unix(about)),
+            ..
+        }) = said(&dialect, line.strip_suffix(b"\n").unwrap_or(line))
         {
             assert!(about.len() <= line.len());
         }
     }
     assert_eq!(pieces.statuses(), statuses);
     assert_eq!(pieces.complaints(), complaints);
-    assert_eq!((pieces.lines(), pieces.unread()), (tally.lines(), tally.unread()));
+    assert_eq!((pieces.lines(), pieces.unparsed()), (tally.lines(), tally.unparsed()));
 }
 
 /// Variables in which clients' text stands.

@@ -1,6 +1,6 @@
 //! Targets of what the kernel says: netlink messages and the text of `/proc` and `/dev/kmsg`.
 
-use wire::netlink::{self, HEADER, attributes, messages};
+use wire::netlink::{self, HEADER_BYTES, attributes, messages};
 use wire::{conntrack, kmsg, ports, proc_net, proc_pid, sock_diag, unix_diag};
 
 /// Whether one slice lies within another.
@@ -27,13 +27,13 @@ pub(super) fn netlink(bytes: &[u8]) {
         };
         assert!(within(message.payload, bytes));
         assert!(message.error().is_none_or(|error| error > 0));
-        message.interrupted();
+        message.dump_interrupted();
         let again = netlink::request(message.kind, message.flags, message.payload);
         let mut read = messages(&again);
         let Some(Ok(read)) = read.next() else { panic!("a request that cannot be read") };
         assert_eq!((read.kind, read.payload), (message.kind, message.payload));
     }
-    assert!(count <= bytes.len() / HEADER + 1);
+    assert!(count <= bytes.len() / HEADER_BYTES + 1);
     nested(bytes, 0);
 }
 

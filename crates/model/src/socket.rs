@@ -351,7 +351,7 @@ pub struct CloseWait {
     /// Its sockets in CLOSE_WAIT over the looks; those not counted that still send.
     pub count: Gauge,
     /// Whether the number ever fell from one look to the next.
-    pub fell: bool,
+    pub decreased: bool,
     /// Sockets that were in CLOSE_WAIT at the first look and still are at the last.
     pub stayed: u64,
     /// Sockets that left CLOSE_WAIT between looks: the process does close some.
@@ -376,13 +376,13 @@ pub struct SynSent {
     /// Processes, at most 8.
     pub pids: Vec<u32>,
     /// Connections seen waiting for an answer to a repeated SYN, each counted once.
-    pub retrying: u64,
+    pub retransmitting: u64,
     /// Connections seen in SYN_SENT at all, each counted once.
-    pub seen: u64,
+    pub connections: u64,
     /// Connections of them that had completed when last seen.
     pub completed: u64,
     /// Most SYNs repeated by one of them.
-    pub most_tries: u8,
+    pub max_retransmissions: u8,
     /// Established connections to the same destination at the last look.
     pub established: u64,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::{Evidence, Focus, Source};
 use observe::watch::{Interrupted, Progress};
 use sys::Stop;
-use sys::real::Real;
+use sys::real::RealMachine;
 
 use crate::child::Watched;
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ pub(crate) fn observe<J: Job>(
     what: &What<'_>,
     mut start: Option<Start<'_, J>>,
 ) -> anyhow::Result<(Evidence, Option<J>)> {
-    let machine = Real::new();
+    let machine = RealMachine::new();
     let stop = Stop::on_signals()?;
     let packets = Background::start(what.packets, &what.focus, what.most_packets)?;
     let time = what.time.or_else(|| start.is_none().then_some(WINDOW));

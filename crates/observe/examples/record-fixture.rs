@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use observe::watch::{Interrupted, watch};
-use sys::real::Real;
+use sys::real::RealMachine;
 use sys::replay::Recorder;
 
 fn main() -> std::io::Result<()> {
     let folder = std::env::args().nth(1).ok_or(std::io::ErrorKind::InvalidInput)?;
-    let recorder = Recorder::new(Real::new(), folder)?;
+    let recorder = Recorder::new(RealMachine::new(), folder)?;
     watch(&recorder, &model::Focus::default(), None, &mut |progress| {
         if progress.elapsed >= Duration::from_millis(600) {
             ControlFlow::Break(Interrupted::No)

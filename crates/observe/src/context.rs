@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::{Capability, Focus, MissingEvidence, Process, Source};
-use sys::{Error, Kind, Machine};
+use sys::{Error, ErrorKind, Machine};
 
 /// What observers share in one window.
 pub struct Context<'a> {
@@ -66,12 +66,12 @@ impl<'a> Context<'a> {
     /// Notes that something could not be observed. The same part of a source is noted once.
     pub fn missing(&mut self, source: Source, what: impl Into<String>, error: &Error) {
         let (capability, how_to_observe) = match error.kind {
-            Kind::Permission => {
+            ErrorKind::PermissionDenied => {
                 (Capability::NotPermitted, Some("run as root (sudo netwhy)".into()))
             }
-            Kind::Unsupported => (Capability::Unsupported, None),
-            Kind::NotFound => (Capability::NotApplicable, None),
-            Kind::Timeout | Kind::Other => (Capability::Broken, None),
+            ErrorKind::Unsupported => (Capability::Unsupported, None),
+            ErrorKind::NotFound => (Capability::NotApplicable, None),
+            ErrorKind::TimedOut | ErrorKind::Other => (Capability::Broken, None),
         };
         let (what, why) = (what.into(), error.to_string());
         self.note(MissingEvidence { source, capability, what, why, how_to_observe });

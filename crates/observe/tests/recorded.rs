@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use model::{Evidence, Focus, Source, TcpState};
 use observe::watch::{Interrupted, watch};
-use sys::replay::Folder;
+use sys::replay::RecordedMachine;
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/host")
 }
 
 fn observe(folder: &Path) -> Evidence {
-    let machine = Folder::open(folder).expect("the fixture");
+    let machine = RecordedMachine::open(folder).expect("the fixture");
     watch(&machine, &Focus::default(), None, &mut |progress| {
         if progress.elapsed >= Duration::from_millis(600) {
             ControlFlow::Break(Interrupted::No)
@@ -100,14 +100,14 @@ fn sockets_have_their_states_and_figures() {
 
     assert_eq!(table.close_wait.len(), 1);
     let leak = &table.close_wait[0];
-    assert_eq!((leak.stayed, leak.left, leak.fell), (3, 0, false));
+    assert_eq!((leak.stayed, leak.left, leak.decreased), (3, 0, false));
     assert_eq!(leak.local_port, Some(8081));
     assert!(leak.pid.is_some());
     let towards = table.port_use.iter().find(|u| u.remote.port() == 8080).expect("port use");
     assert_eq!(towards.available, 100);
     assert!(towards.in_use.max >= 3 && towards.new_sockets > 0);
     let syn = table.syn_sent.iter();
-    assert!(syn.map(|s| s.seen).sum::<u64>() < 9);
+    assert!(syn.map(|s| s.connections).sum::<u64>() < 9);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use model::ReplyKind;
 use rustix::io::Errno;
-use sys::probe_socket::{ProbeSocket, Received, Told};
-use wire::packet::icmp::meaning;
+use sys::probe_socket::{ErrorQueueEvent, ProbeSocket, Received};
+use wire::packet::icmp::error_kind;
 
 use crate::Error;
 
@@ -77,7 +77,7 @@ impl NumberedSocket {
             self.first.get_or_insert(number);
         } else {
             self.first = None;
-            self.socket.count_stamps_anew();
+            self.socket.restart_timestamp_ids();
         }
         sent
     }
@@ -89,23 +89,23 @@ impl NumberedSocket {
     /// The socket is of no use any more.
     pub(crate) fn take(&mut self, tell: &mut dyn FnMut(Said<'_>)) -> Result<(), Error> {
         for _ in 0..AT_ONCE {
-            match self.socket.told(&mut self.buffer).map_err(failed)? {
+            match self.socket.read_error_queue(&mut self.buffer).map_err(failed)? {
                 None => break,
-                Some(Told::Sent { key, at }) => {
+                Some(ErrorQueueEvent::Sent { key, at }) => {
                     if let Some(first) = self.first {
                         tell(Said::Left(first.saturating_add(u64::from(key)), at));
                     }
                 }
-                Some(Told::Error(error)) => {
+                Some(ErrorQueueEvent::Error(error)) => {
                     let (Some((kind, code)), Some(from)) = (error.icmp, error.offender) else {
                         continue;
                     };
-                    if let Some(kind) = meaning(self.socket.is_v6(), kind, code) {
+                    if let Some(kind) = error_kind(self.socket.is_v6(), kind, code) {
                         let sent = self.buffer.get(..error.length).unwrap_or_default();
                         tell(Said::Error { kind, from, sent, at: Moment::now(error.at) });
                     }
                 }
-                Some(Told::Other) => {}
+                Some(ErrorQueueEvent::Other) => {}
             }
         }
         for _ in 0..AT_ONCE {

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use hashbrown::HashMap;
 use model::{CapturedStream, Packets, Service, TimeCategory, TimeShare};
 use wire::capture::Packet;
-use wire::packet::{Ip, Skip, Tcp, decode, plain_segment, udp};
+use wire::packet::{DecodeError, Ip, Tcp, decode, plain_segment, udp};
 
 use crate::Nanos;
 use crate::budget::{PARTS, Parts};
@@ -240,7 +240,7 @@ impl Collector {
         })
     }
 
-    fn decoded(&mut self, packet: &Packet<'_>, at: Nanos) -> Result<bool, Skip> {
+    fn decoded(&mut self, packet: &Packet<'_>, at: Nanos) -> Result<bool, DecodeError> {
         let decoded = decode(packet.link, packet.bytes, packet.length)?;
         if decoded.ip.protocol == udp::PROTOCOL && self.share.is_none_or(Mine::is_first) {
             self.lookups.take(&decoded.ip, at);
@@ -295,11 +295,13 @@ impl Collector {
         self.table = table;
     }
 
-    fn skip(&mut self, skip: Skip) {
+    fn skip(&mut self, skip: DecodeError) {
         match skip {
-            Skip::NotIp => {}
-            Skip::Link => self.other_links += 1,
-            Skip::Cut | Skip::Malformed | Skip::Deep => self.unread += 1,
+            DecodeError::NotIp => {}
+            DecodeError::UnknownLinkType => self.other_links += 1,
+            DecodeError::Truncated | DecodeError::Malformed | DecodeError::TooManyHeaders => {
+                self.unread += 1
+            }
         }
     }
 

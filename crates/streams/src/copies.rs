@@ -50,10 +50,10 @@ impl Copies {
         // Times of two interfaces may be a little out of order.
         // Almost never: looked for in all at once first.
         if self.marks.iter().fold(false, |seen, known| seen | (*known == mark)) {
-            let named = ip.id.is_some_and(|id| id != 0) || tcp.flags.has(Flags::SYN);
+            let named = ip.id.is_some_and(|id| id != 0) || tcp.flags.all(Flags::SYN);
             let mut all = self.marks.iter().zip(&self.times).zip(&self.hops);
             if all.any(|((known, when), hops)| {
-                let most = if named || *hops != ip.hops { LATER } else { AT_ONCE };
+                let most = if named || *hops != ip.ttl { LATER } else { AT_ONCE };
                 let apart = now.wrapping_sub(*when).min(when.wrapping_sub(now));
                 *known == mark && apart <= (most >> STEP) as u32
             }) {
@@ -61,7 +61,7 @@ impl Copies {
             }
         }
         let slot = usize::from(self.next) % REMEMBERED;
-        (self.marks[slot], self.times[slot], self.hops[slot]) = (mark, now, ip.hops);
+        (self.marks[slot], self.times[slot], self.hops[slot]) = (mark, now, ip.ttl);
         self.next = self.next.wrapping_add(1);
         false
     }

@@ -143,7 +143,7 @@ impl Direction {
     ) -> Kind {
         self.counts.packets += 1;
         self.counts.congestion_marks += u32::from(ecn == 3);
-        if tcp.flags.has(Flags::SYN) {
+        if tcp.flags.all(Flags::SYN) {
             self.options(tcp);
             self.agree(peer);
         }
@@ -171,7 +171,7 @@ impl Direction {
                 }
             }
         }
-        if tcp.flags.has(Flags::ACK) {
+        if tcp.flags.all(Flags::ACK) {
             self.acknowledge(tcp, at, kind, peer);
         }
         self.offer(tcp, at, peer);
@@ -215,10 +215,10 @@ impl Direction {
     }
 
     fn options(&mut self, tcp: &Tcp<'_>) {
-        self.options_cut = tcp.has_options_cut();
+        self.options_cut = tcp.has_truncated_options();
         for option in tcp.options() {
             match option {
-                TcpOption::SegmentSize(size) => self.segment_size = Some(size),
+                TcpOption::MaxSegmentSize(size) => self.segment_size = Some(size),
                 TcpOption::WindowScale(scale) => self.window_scale = Some(scale),
                 TcpOption::SackPermitted => self.sack = true,
                 TcpOption::TimeStamps(..) => self.time_stamps = true,
@@ -231,8 +231,8 @@ impl Direction {
     #[inline]
     fn data(&mut self, tcp: &Tcp<'_>, at: Nanos, peer: &Direction) -> Kind {
         let length = tcp.length
-            + u32::from(tcp.flags.has(Flags::SYN))
-            + u32::from(tcp.flags.has(Flags::FIN));
+            + u32::from(tcp.flags.all(Flags::SYN))
+            + u32::from(tcp.flags.all(Flags::FIN));
         if self.first.known().is_none() {
             let from = Sequence::first(tcp.sequence);
             self.first = from;
@@ -246,14 +246,14 @@ impl Direction {
             self.largest = self.largest.max(tcp.length);
         }
         // A reset has no place in the sequence.
-        if tcp.flags.has(Flags::RST) {
+        if tcp.flags.all(Flags::RST) {
             return Kind::Pure;
         }
         let closed = peer.window == Some(0);
         if length <= 1
             && to <= self.next
-            && !tcp.flags.has(Flags::SYN)
-            && !tcp.flags.has(Flags::FIN)
+            && !tcp.flags.all(Flags::SYN)
+            && !tcp.flags.all(Flags::FIN)
         {
             // One byte before what comes next, or none there: asks whether the peer lives.
             if from.plus(1) == self.next && self.flight() <= 1 && !closed {
@@ -366,8 +366,8 @@ impl Direction {
         let same_window = tcp.window == self.last_window;
         if to == peer.acknowledged
             && kind == Kind::Pure
-            && !tcp.flags.has(Flags::SYN)
-            && !tcp.flags.has(Flags::RST)
+            && !tcp.flags.all(Flags::SYN)
+            && !tcp.flags.all(Flags::RST)
             && peer.flight() > 0
             && same_window
         {
@@ -380,7 +380,7 @@ impl Direction {
     /// What a selective acknowledgement says of the peer's data; `to` is what is acknowledged anyway.
     #[inline]
     fn select(&mut self, tcp: &Tcp<'_>, at: Nanos, to: Sequence, peer: &mut Direction) {
-        if tcp.has_time_stamps_alone() {
+        if tcp.has_only_time_stamps() {
             return;
         }
         let flight = peer.flight();
@@ -413,22 +413,22 @@ impl Direction {
     pub(crate) fn offered(&self, tcp: &Tcp<'_>, peer: &Direction) -> u32 {
         let refused =
             peer.segment_size.is_some() && peer.window_scale.is_none() && !peer.options_cut;
-        let scale = self.window_scale.filter(|_| !refused && !tcp.flags.has(Flags::SYN));
+        let scale = self.window_scale.filter(|_| !refused && !tcp.flags.all(Flags::SYN));
         u32::from(tcp.window) << scale.unwrap_or(0)
     }
 
     /// The window that a packet offers.
     #[inline]
     fn offer(&mut self, tcp: &Tcp<'_>, at: Nanos, peer: &mut Direction) {
-        if tcp.flags.has(Flags::RST) {
+        if tcp.flags.all(Flags::RST) {
             return;
         }
         let window = self.offered(tcp, peer);
-        self.counts.zero_windows += u32::from(window == 0 && !tcp.flags.has(Flags::SYN));
+        self.counts.zero_windows += u32::from(window == 0 && !tcp.flags.all(Flags::SYN));
         self.window = Some(window);
         self.last_window = tcp.window;
         self.largest_window = self.largest_window.max(window);
-        if tcp.flags.has(Flags::ACK) && peer.first.known().is_some() {
+        if tcp.flags.all(Flags::ACK) && peer.first.known().is_some() {
             let edge = peer.acknowledged.plus(window);
             if window == 0 && peer.next > edge.plus(1) && !self.scale_known() {
                 // How far the window went before is not known; now it is.

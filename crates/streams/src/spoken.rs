@@ -5,7 +5,7 @@
 //! transfer costs a look at its first byte.
 
 use wire::payload::http;
-use wire::payload::tls::{self, Content};
+use wire::payload::tls::{self, ContentType};
 
 use crate::turn::Turn;
 use crate::{Maybe, Nanos};
@@ -269,20 +269,21 @@ impl Tls {
         let mut length = data.length - waited;
         while let Some((content, bytes)) = tls::record(rest) {
             match content {
-                Content::ChangeCipherSpec => self.changed[side] = true,
-                Content::Alert if !self.changed[side] && bytes == 2 => {
-                    let number = rest.get(tls::HEADER + 1).copied();
+                ContentType::ChangeCipherSpec => self.changed[side] = true,
+                ContentType::Alert if !self.changed[side] && bytes == 2 => {
+                    let number = rest.get(tls::HEADER_BYTES + 1).copied();
                     self.alert = number.map(|number| (side as u8, number));
                 }
                 _ => {}
             }
             let client = side == usize::from(self.client);
             self.answered |= !client;
-            let first_encrypted = content == Content::Application && client && self.answered;
+            let first_encrypted =
+                content == ContentType::ApplicationData && client && self.answered;
             if self.changed == [true; 2] || first_encrypted {
                 self.ready.or_set(data.at);
             }
-            let whole = tls::HEADER as u32 + u32::from(bytes);
+            let whole = tls::HEADER_BYTES as u32 + u32::from(bytes);
             self.left[side] = whole.saturating_sub(length);
             length = length.saturating_sub(whole);
             rest = rest.get(whole as usize..).unwrap_or_default();

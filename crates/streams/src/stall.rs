@@ -143,7 +143,7 @@ impl Waiting {
         tcp: &Tcp<'_>,
         at: Nanos,
     ) -> Option<(Reason, Nanos, Nanos)> {
-        if tcp.length > 0 || tcp.flags.has(Flags::FIN) || tcp.flags.has(Flags::SYN) {
+        if tcp.length > 0 || tcp.flags.all(Flags::FIN) || tcp.flags.all(Flags::SYN) {
             // The other end had something to say: nobody waited for its acknowledgement alone.
             (self.small, self.acknowledged) = (Maybe::default(), Maybe::default());
         } else if let Some(began) = self.small.get()
@@ -164,10 +164,10 @@ impl Waiting {
         tcp: &Tcp<'_>,
         at: Nanos,
     ) -> Option<(Reason, Nanos, Nanos)> {
-        if own.counts.data == 0 || tcp.flags.has(Flags::SYN) {
+        if own.counts.data == 0 || tcp.flags.all(Flags::SYN) {
             return None;
         }
-        if tcp.flags.has(Flags::RST) {
+        if tcp.flags.all(Flags::RST) {
             return self.over(at);
         }
         let window = peer.window?;

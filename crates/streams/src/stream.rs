@@ -195,7 +195,7 @@ impl Stream {
             event.kind = Kind::Copy;
             return side;
         }
-        if !self.opened.is_known() || tcp.flags.has(Flags::SYN) {
+        if !self.opened.is_known() || tcp.flags.all(Flags::SYN) {
             side = self.opening(side, tcp, at);
         }
         if self.silences.is_some() || at.saturating_sub(before) >= SILENT {
@@ -267,7 +267,7 @@ impl Stream {
                 own.policing.sent(kind, next.near(tcp.sequence), tcp.length, headers, at);
             }
         }
-        if tcp.flags.any(Flags::ENDS) {
+        if tcp.flags.any(Flags::FIN_OR_RST) {
             self.ending(side, tcp.flags);
         }
         side
@@ -276,21 +276,21 @@ impl Stream {
     /// A packet of a stream of which the handshake is not over. Returns who sent it: that changes
     /// when the roles were taken the wrong way round.
     fn opening(&mut self, side: usize, tcp: &Tcp<'_>, at: Nanos) -> usize {
-        if tcp.flags.has(Flags::SYN) {
+        if tcp.flags.all(Flags::SYN) {
             return self.handshake(side, tcp, at);
         }
         if self.syn_ack.is_known() && side == 0 {
             self.opened = at.into();
             self.measure();
             self.budget.until(at, 0, TimeCategory::Connect);
-        } else if tcp.flags.has(Flags::RST) && !self.syn_ack.is_known() && self.syn.is_known() {
+        } else if tcp.flags.all(Flags::RST) && !self.syn_ack.is_known() && self.syn.is_known() {
             self.refused = side == 1;
         }
         side
     }
 
     fn ending(&mut self, side: usize, flags: Flags) {
-        if flags.has(Flags::RST) {
+        if flags.all(Flags::RST) {
             self.end = End::Reset;
             return;
         }
@@ -408,7 +408,7 @@ impl Stream {
     /// A SYN, or the answer to one: who is the client. Returns the side of the sender, which
     /// changes when the roles were taken the wrong way round.
     fn handshake(&mut self, side: usize, tcp: &Tcp<'_>, at: Nanos) -> usize {
-        let answer = tcp.flags.has(Flags::ACK);
+        let answer = tcp.flags.all(Flags::ACK);
         let client = if answer { 1 - side } else { side };
         if !self.roles_known && client == 1 {
             self.ends.swap(0, 1);
@@ -454,7 +454,7 @@ impl Stream {
     /// Whether a SYN opens another connection that uses the same ports again: the number with which
     /// this one began stays the same however often its SYN is repeated.
     pub(crate) fn is_over_for(&self, side: usize, tcp: &Tcp<'_>) -> bool {
-        let opens = tcp.flags.has(Flags::SYN) && !tcp.flags.has(Flags::ACK);
+        let opens = tcp.flags.all(Flags::SYN) && !tcp.flags.all(Flags::ACK);
         opens && self.directions[side].began().is_some_and(|began| began != tcp.sequence)
     }
 }

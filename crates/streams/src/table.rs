@@ -166,7 +166,7 @@ impl Table {
         if let Some(place) = self.places.find(hash(&self.hasher, &key), |_| true)
             && let Some(stream) = self.streams.get(*place as usize)
         {
-            sys::memory::fetch(stream);
+            sys::memory::prefetch(stream);
         }
     }
 

@@ -52,9 +52,9 @@ impl Trouble {
 
     #[cold]
     pub(crate) fn check(&mut self, ip: &Ip<'_>) {
-        let (checked, damaged) = match checksum(ip, tcp::CHECKSUM) {
-            Some(Checksum::Right) => (1, 0),
-            Some(Checksum::Wrong) => (1, 1),
+        let (checked, damaged) = match checksum(ip, tcp::CHECKSUM_OFFSET) {
+            Some(Checksum::Correct) => (1, 0),
+            Some(Checksum::Incorrect) => (1, 1),
             Some(Checksum::Offloaded) | None => (0, 0),
         };
         self.checked.0 = self.checked.0.saturating_add(checked);

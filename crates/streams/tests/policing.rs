@@ -37,7 +37,7 @@ fn answers(path: &Path) -> Vec<Answer> {
     let mut table = Table::new();
     let mut watched: HashMap<u64, [(Policing, u64); 2]> = HashMap::new();
     let Ok(mut capture) = Capture::open(path) else { return all };
-    let read = capture.packets(|packet| {
+    let read = capture.for_each_packet(|packet| {
         let Ok(decoded) = decode(packet.link, packet.bytes, packet.length) else {
             return ControlFlow::Continue(());
         };

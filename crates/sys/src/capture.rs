@@ -9,16 +9,16 @@ use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use wire::capture::{Broken, Packet, RECORD_LIMIT, Reader, Step};
+use wire::capture::{Damage, MAX_RECORD_BYTES, Packet, Reader, Step};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes that are read at once.
-const BUFFER: usize = 256 << 10;
+const BUFFER_BYTES: usize = 256 << 10;
 /// Packets that are handed over at once.
-pub const BATCH: usize = 256;
+pub const MAX_BATCH_PACKETS: usize = 256;
 /// Bytes in front of decompression.
-const COMPRESSED: usize = 256 << 10;
+const COMPRESSED_BUFFER_BYTES: usize = 256 << 10;
 
 /// A capture that is being read.
 pub struct Capture {
@@ -34,15 +34,15 @@ pub struct Capture {
 
 /// How reading ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum ReadEnd {
     /// At the end of the file, after a whole record.
-    Whole,
+    Complete,
     /// At the end of the file, within a record: so many bytes are left.
-    Cut(usize),
+    Truncated(usize),
     /// At damage.
-    Broken(Broken),
+    Damaged(Damage),
     /// Whoever reads has seen enough.
-    Enough,
+    Stopped,
 }
 
 impl Capture {
@@ -54,13 +54,13 @@ impl Capture {
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         if path == Path::new("-") {
-            return Capture::of("standard input", io::stdin());
+            return Capture::from_reader("standard input", io::stdin());
         }
         let file = File::open(path).map_err(|error| failed(&name, &error))?;
         if file.metadata().is_ok_and(|meta| meta.is_dir()) {
-            return Err(Error::new("read the capture", name, "it is a folder", Kind::Other));
+            return Err(Error::new("read the capture", name, "it is a folder", ErrorKind::Other));
         }
-        Capture::of(&name, file)
+        Capture::from_reader(&name, file)
     }
 
     /// Reads from anything; `name` is for errors.
@@ -68,7 +68,7 @@ impl Capture {
     /// # Errors
     ///
     /// As [`Capture::open`].
-    pub fn of(name: &str, mut source: impl Read + Send + 'static) -> Result<Self> {
+    pub fn from_reader(name: &str, mut source: impl Read + Send + 'static) -> Result<Self> {
         // The first bytes tell whether it is compressed; they may come one by one.
         let mut magic = [0; 4];
         let mut have = 0;
@@ -81,7 +81,7 @@ impl Capture {
             }
         }
         let whole = io::Cursor::new(magic[..have].to_vec()).chain(source);
-        let buffered = BufReader::with_capacity(COMPRESSED, whole);
+        let buffered = BufReader::with_capacity(COMPRESSED_BUFFER_BYTES, whole);
         let source: Box<dyn Read + Send> = match magic {
             [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(buffered)),
             [0x28, 0xb5, 0x2f, 0xfd] => {
@@ -91,7 +91,7 @@ impl Capture {
             _ => Box::new(buffered.into_inner()),
         };
         let compressed = matches!(magic, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd]);
-        let (reader, buffer) = (Reader::new(), vec![0; BUFFER]);
+        let (reader, buffer) = (Reader::new(), vec![0; BUFFER_BYTES]);
         Ok(Capture { name: name.to_string(), source, compressed, reader, buffer, start: 0, end: 0 })
     }
 
@@ -102,24 +102,31 @@ impl Capture {
     ///
     /// The source cannot be read any further (a broken disk, damaged compression). What was handed
     /// over before is sound.
-    pub fn packets(&mut self, mut each: impl FnMut(Packet<'_>) -> ControlFlow<()>) -> Result<End> {
+    pub fn for_each_packet(
+        &mut self,
+        mut each: impl FnMut(Packet<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadEnd> {
         loop {
             let (taken, step) = self.reader.step(&self.buffer[self.start..self.end]);
             self.start += taken;
             match step {
                 Step::Packet(packet) => {
                     if each(packet).is_break() {
-                        return Ok(End::Enough);
+                        return Ok(ReadEnd::Stopped);
                     }
                 }
-                Step::Other | Step::Comment(_) => {}
-                Step::More(wanted) => {
+                Step::Skipped | Step::Comment(_) => {}
+                Step::NeedBytes(wanted) => {
                     if !self.fill(wanted)? {
                         let left = self.end - self.start;
-                        return Ok(if left == 0 { End::Whole } else { End::Cut(left) });
+                        return Ok(if left == 0 {
+                            ReadEnd::Complete
+                        } else {
+                            ReadEnd::Truncated(left)
+                        });
                     }
                 }
-                Step::Broken(broken) => return Ok(End::Broken(broken)),
+                Step::Damaged(broken) => return Ok(ReadEnd::Damaged(broken)),
             }
         }
     }
@@ -129,36 +136,40 @@ impl Capture {
     /// # Errors
     ///
     /// As [`Capture::packets`].
-    pub fn batches(
+    pub fn for_each_batch(
         &mut self,
         mut each: impl FnMut(&[Packet<'_>]) -> ControlFlow<()>,
-    ) -> Result<End> {
+    ) -> Result<ReadEnd> {
         loop {
-            let mut batch = Vec::with_capacity(BATCH);
+            let mut batch = Vec::with_capacity(MAX_BATCH_PACKETS);
             let last = loop {
                 let (taken, step) = self.reader.step(&self.buffer[self.start..self.end]);
                 self.start += taken;
                 match step {
                     Step::Packet(packet) => {
                         batch.push(packet);
-                        if batch.len() == BATCH {
+                        if batch.len() == MAX_BATCH_PACKETS {
                             break None;
                         }
                     }
-                    Step::Other | Step::Comment(_) => {}
-                    Step::More(wanted) => break Some(Ok(wanted)),
-                    Step::Broken(broken) => break Some(Err(broken)),
+                    Step::Skipped | Step::Comment(_) => {}
+                    Step::NeedBytes(wanted) => break Some(Ok(wanted)),
+                    Step::Damaged(broken) => break Some(Err(broken)),
                 }
             };
             if !batch.is_empty() && each(&batch).is_break() {
-                return Ok(End::Enough);
+                return Ok(ReadEnd::Stopped);
             }
             match last {
                 Some(Ok(wanted)) if !self.fill(wanted)? => {
                     let left = self.end - self.start;
-                    return Ok(if left == 0 { End::Whole } else { End::Cut(left) });
+                    return Ok(if left == 0 {
+                        ReadEnd::Complete
+                    } else {
+                        ReadEnd::Truncated(left)
+                    });
                 }
-                Some(Err(broken)) => return Ok(End::Broken(broken)),
+                Some(Err(broken)) => return Ok(ReadEnd::Damaged(broken)),
                 None | Some(Ok(_)) => {}
             }
         }
@@ -179,7 +190,7 @@ impl Capture {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         // A record and its block header; a little more than the largest record.
-        let room = wanted.min(RECORD_LIMIT + BUFFER);
+        let room = wanted.min(MAX_RECORD_BYTES + BUFFER_BYTES);
         if self.buffer.len() < room {
             self.buffer.resize(room.next_power_of_two(), 0);
         }
@@ -199,9 +210,9 @@ impl Capture {
 
 fn failed(name: &str, error: &io::Error) -> Error {
     let kind = match error.kind() {
-        io::ErrorKind::NotFound => Kind::NotFound,
-        io::ErrorKind::PermissionDenied => Kind::Permission,
-        _ => Kind::Other,
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        _ => ErrorKind::Other,
     };
     let words = error.to_string();
     let words = words.split(" (os error").next().unwrap_or(&words).to_lowercase();
@@ -229,9 +240,9 @@ mod tests {
         file
     }
 
-    fn count(mut capture: Capture) -> (usize, End) {
+    fn count(mut capture: Capture) -> (usize, ReadEnd) {
         let mut packets = 0;
-        let end = capture.packets(|packet| {
+        let end = capture.for_each_packet(|packet| {
             assert!(packet.bytes.iter().all(|byte| *byte == packets as u8));
             packets += 1;
             ControlFlow::Continue(())
@@ -239,20 +250,20 @@ mod tests {
         (packets, end.expect("a source that can be read"))
     }
 
-    fn of(bytes: Vec<u8>) -> (usize, End) {
-        count(Capture::of("a test", io::Cursor::new(bytes)).expect("a capture"))
+    fn of(bytes: Vec<u8>) -> (usize, ReadEnd) {
+        count(Capture::from_reader("a test", io::Cursor::new(bytes)).expect("a capture"))
     }
 
     #[test]
     fn plain_and_compressed() {
         let file = pcap(3000, 1000);
-        assert_eq!(of(file.clone()), (3000, End::Whole));
+        assert_eq!(of(file.clone()), (3000, ReadEnd::Complete));
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&file).unwrap();
         let gzip = gzip.finish().unwrap();
-        assert_eq!(of(gzip.clone()), (3000, End::Whole));
+        assert_eq!(of(gzip.clone()), (3000, ReadEnd::Complete));
         let zstd = zstd::encode_all(&file[..], 1).unwrap();
-        assert_eq!(of(zstd), (3000, End::Whole));
+        assert_eq!(of(zstd), (3000, ReadEnd::Complete));
         // Cut within the compression: what came out of it counts.
         let (packets, end) = of(gzip[..gzip.len() / 2].to_vec());
         assert!(packets > 500 && packets < 3000, "{packets} {end:?}");
@@ -260,16 +271,16 @@ mod tests {
 
     #[test]
     fn records_larger_than_the_buffer() {
-        assert_eq!(of(pcap(3, 5 << 20)), (3, End::Whole));
+        assert_eq!(of(pcap(3, 5 << 20)), (3, ReadEnd::Complete));
     }
 
     #[test]
     fn what_is_cut_or_nothing_is_said() {
         let mut file = pcap(3, 100);
         file.truncate(file.len() - 10);
-        assert_eq!(of(file), (2, End::Cut(106)));
-        assert_eq!(of(Vec::new()), (0, End::Whole));
-        assert!(matches!(of(b"GET / HTTP/1.1".to_vec()).1, End::Broken(_)));
+        assert_eq!(of(file), (2, ReadEnd::Truncated(106)));
+        assert_eq!(of(Vec::new()), (0, ReadEnd::Complete));
+        assert!(matches!(of(b"GET / HTTP/1.1".to_vec()).1, ReadEnd::Damaged(_)));
         let missing = Capture::open(Path::new("no/such/file")).err().expect("an error");
         assert!(missing.to_string().starts_with("cannot read the capture no/such/file: no such"));
         assert!(Capture::open(Path::new(".")).is_err());
@@ -284,14 +295,14 @@ mod tests {
         let mut capture = Capture::open(path.path()).unwrap();
         let mut packets = 0;
         let mut read = |capture: &mut Capture| {
-            capture.packets(|_| {
+            capture.for_each_packet(|_| {
                 packets += 1;
                 ControlFlow::Continue(())
             })
         };
-        assert_eq!(read(&mut capture).unwrap(), End::Cut(44));
+        assert_eq!(read(&mut capture).unwrap(), ReadEnd::Truncated(44));
         writer.write_all(&file[300..]).unwrap();
-        assert_eq!(read(&mut capture).unwrap(), End::Whole);
+        assert_eq!(read(&mut capture).unwrap(), ReadEnd::Complete);
         assert_eq!(packets, 4);
     }
 }

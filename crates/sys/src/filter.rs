@@ -6,15 +6,15 @@ use std::ptr::NonNull;
 
 use wire::capture::LinkType;
 
-mod place;
+mod error_position;
 
 /// Most bytes of a filter: some 400 addresses, for which libpcap takes half a second. Its time grows
 /// with more than the square of the length.
-pub const TEXT_LIMIT: usize = 8 << 10;
+pub const MAX_FILTER_BYTES: usize = 8 << 10;
 /// Most bytes of a filter that is optimised, which takes longer still: 0.4 s for 200 addresses.
-const OPTIMISED: usize = 4 << 10;
+const MAX_OPTIMISED_BYTES: usize = 4 << 10;
 /// Most instructions that a kernel takes (`BPF_MAXINSNS`).
-const KERNEL_LIMIT: usize = 4096;
+const MAX_KERNEL_INSTRUCTIONS: usize = 4096;
 
 /// One instruction of classic BPF: `struct sock_filter`, `struct bpf_insn`.
 #[repr(C)]
@@ -32,20 +32,20 @@ pub struct Instruction {
 
 /// Why a filter is not taken: what libpcap says, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the filter «{text}» does not compile: {what}{}", at.as_deref().map(|word| format!(", at «{word}»")).unwrap_or_default())]
-pub struct Refused {
+#[error("the filter «{filter}» does not compile: {reason}{}", word.as_deref().map(|word| format!(", at «{word}»")).unwrap_or_default())]
+pub struct FilterError {
     /// The filter.
-    pub text: String,
+    pub filter: String,
     /// What is wrong.
-    pub what: String,
+    pub reason: String,
     /// The word at which nothing that could follow would make it right, where that is known.
-    pub at: Option<String>,
+    pub word: Option<String>,
 }
 
-impl Refused {
+impl FilterError {
     /// Whether it is not in the language at all, for whatever link type.
     pub fn is_syntax(&self) -> bool {
-        self.what.contains("syntax error")
+        self.reason.contains("syntax error")
     }
 }
 
@@ -55,7 +55,7 @@ pub struct Filter {
     /// For packets as files have them.
     program: Vec<Instruction>,
     /// For packets as the kernel has them; `None`: it cannot tell.
-    kernel: Option<Vec<Instruction>>,
+    kernel_program: Option<Vec<Instruction>>,
 }
 
 impl Filter {
@@ -67,39 +67,45 @@ impl Filter {
     /// # Errors
     ///
     /// It is not in that language, or means nothing for this link type.
-    pub fn compile(text: &str, link: LinkType, snap_length: u32) -> Result<Filter, Refused> {
-        let refused = |what: String| Refused { text: text.to_string(), what, at: None };
+    pub fn compile(text: &str, link: LinkType, snap_length: u32) -> Result<Filter, FilterError> {
+        let refused =
+            |what: String| FilterError { filter: text.to_string(), reason: what, word: None };
         let program = match compile(text, link, snap_length) {
             Ok(program) => program,
             Err(what) => {
                 let at = what
                     .contains("syntax error")
-                    .then(|| place::of(text, |text| compile(text, link, snap_length).is_ok()))
+                    .then(|| {
+                        error_position::first_impossible_word(text, |text| {
+                            compile(text, link, snap_length).is_ok()
+                        })
+                    })
                     .flatten();
-                return Err(Refused { at, ..refused(what) });
+                return Err(FilterError { word: at, ..refused(what) });
             }
         };
         let kernel = if names_vlan(text) {
             // The kernel keeps the outermost tag beside the packet.
             None
         } else if link == LinkType::LINUX_SLL2 {
-            without_header(&program)
+            for_packets_without_cooked_header(&program)
         } else {
             Some(program.clone())
         };
-        let kernel = kernel.filter(|program| program.len() <= KERNEL_LIMIT);
-        if kernel.is_none() && program.iter().any(|one| one.reads_packet() && one.beside()) {
+        let kernel = kernel.filter(|program| program.len() <= MAX_KERNEL_INSTRUCTIONS);
+        if kernel.is_none() && program.iter().any(|one| one.reads_packet() && one.reads_ancillary())
+        {
             let what = "inbound, outbound and ifindex cannot stand beside vlan, nor beside what \
                         the kernel cannot see of cooked packets";
             return Err(refused(what.to_string()));
         }
-        Ok(Filter { program, kernel })
+        Ok(Filter { program, kernel_program: kernel })
     }
 
     /// The program for the kernel. `None` when only [`Filter::matches`] can tell: the filter speaks
     /// of VLANs, or of bytes of the cooked header that the kernel has elsewhere.
-    pub fn kernel(&self) -> Option<&[Instruction]> {
-        self.kernel.as_deref()
+    pub fn kernel_program(&self) -> Option<&[Instruction]> {
+        self.kernel_program.as_deref()
     }
 
     /// Whether a packet passes, as a file has it: `length` is that before it was cut, bytes.
@@ -122,7 +128,7 @@ const ABSOLUTE: u16 = 0x20;
 const INDIRECT: u16 = 0x40;
 const HEADER_LENGTH: u16 = 0xa0;
 /// Offsets from here on are not of the packet, but of what the kernel knows of it (`SKF_AD_OFF`).
-const BESIDE: u32 = libc::SKF_AD_OFF as u32;
+const ANCILLARY_OFFSET: u32 = libc::SKF_AD_OFF as u32;
 
 impl Instruction {
     fn reads_packet(self) -> bool {
@@ -131,26 +137,26 @@ impl Instruction {
     }
 
     /// Whether it reads what the kernel keeps beside the packet.
-    fn beside(self) -> bool {
-        self.operand >= BESIDE
+    fn reads_ancillary(self) -> bool {
+        self.operand >= ANCILLARY_OFFSET
     }
 }
 
 /// Bytes of the cooked header, version 2.
-const COOKED: u32 = 20;
+const COOKED_HEADER_BYTES: u32 = 20;
 
 /// The program for packets that do not have their cooked header yet: what it says is read where
 /// the kernel has it. `None` when a part of it is read that the kernel does not give.
-fn without_header(program: &[Instruction]) -> Option<Vec<Instruction>> {
+fn for_packets_without_cooked_header(program: &[Instruction]) -> Option<Vec<Instruction>> {
     let moved = |one: &Instruction| {
         let mut one = *one;
-        if one.reads_packet() && !one.beside() {
+        if one.reads_packet() && !one.reads_ancillary() {
             one.operand = match (one.operand, one.code & MODE) {
-                (COOKED.., _) => one.operand - COOKED,
-                (0, ABSOLUTE) => BESIDE + libc::SKF_AD_PROTOCOL as u32,
-                (4, ABSOLUTE) => BESIDE + libc::SKF_AD_IFINDEX as u32,
-                (8, ABSOLUTE) => BESIDE + libc::SKF_AD_HATYPE as u32,
-                (10, ABSOLUTE) => BESIDE + libc::SKF_AD_PKTTYPE as u32,
+                (COOKED_HEADER_BYTES.., _) => one.operand - COOKED_HEADER_BYTES,
+                (0, ABSOLUTE) => ANCILLARY_OFFSET + libc::SKF_AD_PROTOCOL as u32,
+                (4, ABSOLUTE) => ANCILLARY_OFFSET + libc::SKF_AD_IFINDEX as u32,
+                (8, ABSOLUTE) => ANCILLARY_OFFSET + libc::SKF_AD_HATYPE as u32,
+                (10, ABSOLUTE) => ANCILLARY_OFFSET + libc::SKF_AD_PKTTYPE as u32,
                 _ => return None,
             };
         }
@@ -166,7 +172,7 @@ fn names_vlan(text: &str) -> bool {
 }
 
 /// The number that libpcap has for a link type: that of files, but for one.
-fn number(link: LinkType) -> c_int {
+fn libpcap_number(link: LinkType) -> c_int {
     match link {
         LinkType::RAW => 12,
         LinkType(number) => c_int::from(number),
@@ -174,13 +180,16 @@ fn number(link: LinkType) -> c_int {
 }
 
 fn compile(text: &str, link: LinkType, snap_length: u32) -> Result<Vec<Instruction>, String> {
-    if text.len() > TEXT_LIMIT {
-        return Err(format!("it is longer than {TEXT_LIMIT} bytes; a net holds many addresses"));
+    if text.len() > MAX_FILTER_BYTES {
+        return Err(format!(
+            "it is longer than {MAX_FILTER_BYTES} bytes; a net holds many addresses"
+        ));
     }
     let text = CString::new(text).map_err(|_| "it has a zero byte".to_string())?;
     let snap_length = c_int::try_from(snap_length).unwrap_or(c_int::MAX);
-    let compiler = Compiler::new(number(link), snap_length).ok_or("there is no memory for it")?;
-    compiler.compile(&text, text.count_bytes() <= OPTIMISED)
+    let compiler =
+        Compiler::new(libpcap_number(link), snap_length).ok_or("there is no memory for it")?;
+    compiler.compile(&text, text.count_bytes() <= MAX_OPTIMISED_BYTES)
 }
 
 /// libpcap's compiler, without a capture behind it.

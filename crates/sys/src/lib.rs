@@ -25,7 +25,7 @@ use std::time::Duration;
 pub mod capture;
 mod error;
 pub mod filter;
-pub mod growth;
+pub mod live_input;
 pub mod memory;
 pub mod namespace;
 pub mod packet_ring;
@@ -33,12 +33,12 @@ pub mod privileges;
 pub mod probe_socket;
 pub mod real;
 pub mod replay;
-pub mod stamped;
 mod stop;
 pub mod tap;
 pub mod tcp_socket;
+pub mod timestamps;
 
-pub use error::{Error, Kind, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use stop::Stop;
 
 /// Most bytes that one call of [`Machine::read`] takes from a file.

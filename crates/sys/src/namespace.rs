@@ -10,10 +10,10 @@ use rustix::thread::{
     move_into_thread_name_spaces, unshare_unsafe,
 };
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Where `ip netns` keeps names.
-const NAMES: &str = "/run/netns";
+const NETNS_FOLDER: &str = "/run/netns";
 
 /// Moves the calling thread into a network namespace. Threads started later inherit it, those
 /// that run already do not: call it first.
@@ -27,11 +27,11 @@ const NAMES: &str = "/run/netns";
 pub fn enter(name_or_pid: &str) -> Result<()> {
     let tried = "enter the network namespace";
     let path = find(name_or_pid)
-        .ok_or_else(|| Error::new(tried, name_or_pid, missing(name_or_pid), Kind::NotFound))?;
+        .ok_or_else(|| Error::new(tried, name_or_pid, missing(name_or_pid), ErrorKind::NotFound))?;
     let told = |errno| {
-        let mut error = Error::os(tried, name_or_pid, errno);
-        if error.kind == Kind::Permission {
-            error.what.push_str("; run as root (sudo netwhy)");
+        let mut error = Error::from_errno(tried, name_or_pid, errno);
+        if error.kind == ErrorKind::PermissionDenied {
+            error.reason.push_str("; run as root (sudo netwhy)");
         }
         error
     };
@@ -52,9 +52,9 @@ pub fn enter(name_or_pid: &str) -> Result<()> {
 pub fn isolate(host_name: &str) -> Result<()> {
     let tried = "make namespaces for the host";
     let told = |errno| {
-        let mut error = Error::os(tried, host_name, errno);
-        if error.kind == Kind::Permission {
-            error.what.push_str("; this needs root (sudo netwhy)");
+        let mut error = Error::from_errno(tried, host_name, errno);
+        if error.kind == ErrorKind::PermissionDenied {
+            error.reason.push_str("; this needs root (sudo netwhy)");
         }
         error
     };
@@ -80,7 +80,7 @@ pub fn isolate_network() -> Result<()> {
     #[allow(unsafe_code)]
     // SAFETY: as above, file descriptors stay shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
-        .map_err(|errno| Error::os("make a network namespace for", "this thread", errno))
+        .map_err(|errno| Error::from_errno("make a network namespace for", "this thread", errno))
 }
 
 /// Moves the calling thread into all namespaces of a process that [`isolate`] made the first of a
@@ -90,7 +90,7 @@ pub fn isolate_network() -> Result<()> {
 ///
 /// No such process, no right.
 pub fn join(pid: u32) -> Result<()> {
-    let told = |errno| Error::os("enter the namespaces of process", pid.to_string(), errno);
+    let told = |errno| Error::from_errno("enter the namespaces of process", pid.to_string(), errno);
     let number = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     let process = number.ok_or(rustix::io::Errno::SRCH).map_err(told)?;
     let handle =
@@ -112,7 +112,7 @@ fn find(name_or_pid: &str) -> Option<PathBuf> {
         && !name_or_pid.contains('/')
         && name_or_pid != "."
         && name_or_pid != "..";
-    let name = Path::new(NAMES).join(name_or_pid);
+    let name = Path::new(NETNS_FOLDER).join(name_or_pid);
     if plain && name.exists() {
         return Some(name);
     }
@@ -126,7 +126,7 @@ fn missing(asked: &str) -> String {
     if asked.parse::<u32>().is_ok() {
         return "there is neither a namespace of that name nor a process with that id".into();
     }
-    let mut names: Vec<String> = std::fs::read_dir(NAMES)
+    let mut names: Vec<String> = std::fs::read_dir(NETNS_FOLDER)
         .map(|entries| {
             entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
         })

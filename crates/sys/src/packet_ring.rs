@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::netdevice::{index_to_name, name_to_index};
 use wire::capture::LinkType;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Instruction;
 
 pub mod frame;
@@ -27,42 +27,42 @@ pub use frame::Frame;
 
 use frame::OUTGOING;
 use map::Map;
-use socket::{attach, bind, get, kind, packet_socket, set};
+use socket::{attach, bind, device_type, get, packet_socket, set};
 
 /// The name that stands for all interfaces.
 pub const ANY: &str = "any";
 /// Most bytes of a packet that are kept, where nothing else is asked: what tcpdump has.
 pub const SNAP_LENGTH: u32 = 262_144;
 /// Fewest bytes of a ring.
-pub const BUFFER_LEAST: usize = 512 << 10;
+pub const MIN_BUFFER_BYTES: usize = 512 << 10;
 /// Most bytes of a ring.
-pub const BUFFER_MOST: usize = 1 << 30;
+pub const MAX_BUFFER_BYTES: usize = 1 << 30;
 /// How long the kernel holds back a block that is not full.
-pub const HOLD: Duration = Duration::from_millis(50);
+pub const BLOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Most and fewest bytes of a block. A packet longer than a block is cut to it.
-const BLOCK: std::ops::RangeInclusive<usize> = 128 << 10..=1 << 20;
+const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=1 << 20;
 /// Bytes of a frame; of no meaning in this version, but looked at.
-const FRAME: usize = 2048;
+const FRAME_BYTES: usize = 2048;
 /// Classic BPF: return a constant, the bytes to keep of a packet.
 const RETURN: u16 = 0x06;
 
 /// Most instructions that the kernel takes (`BPF_MAXINSNS`).
-const PROGRAM: usize = 4096;
+const MAX_PROGRAM_INSTRUCTIONS: usize = 4096;
 /// Before a program for all interfaces: what was sent on the loopback comes again as received, and
 /// need not be in the ring twice. Reads the kind of device and the type of the packet.
 const NOT_SENT_ON_LOOPBACK: [Instruction; 5] = [
-    Instruction { code: LOAD, if_true: 0, if_false: 0, operand: BESIDE + 28 },
+    Instruction { code: LOAD, if_true: 0, if_false: 0, operand: ANCILLARY_OFFSET + 28 },
     Instruction { code: EQUAL, if_true: 0, if_false: 3, operand: libc::ARPHRD_LOOPBACK as u32 },
-    Instruction { code: LOAD, if_true: 0, if_false: 0, operand: BESIDE + 4 },
+    Instruction { code: LOAD, if_true: 0, if_false: 0, operand: ANCILLARY_OFFSET + 4 },
     Instruction { code: EQUAL, if_true: 0, if_false: 1, operand: OUTGOING as u32 },
-    constant(0),
+    return_constant(0),
 ];
 /// Classic BPF: load a word; leap if it equals a constant; what the kernel knows beside the packet
 /// (`SKF_AD_OFF`, `SKF_AD_HATYPE`, `SKF_AD_PKTTYPE` of linux/filter.h).
 const LOAD: u16 = 0x20;
 const EQUAL: u16 = 0x15;
-const BESIDE: u32 = libc::SKF_AD_OFF as u32;
+const ANCILLARY_OFFSET: u32 = libc::SKF_AD_OFF as u32;
 
 /// How to capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,22 +110,22 @@ pub struct Counts {
 
 /// What a ring had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum BlockRead {
     /// Nothing yet.
-    Nothing,
+    Empty,
     /// A block, all of whose frames were handed over.
-    Block,
+    Whole,
     /// A block, of whose frames no more were wanted; the others are lost.
-    Enough,
+    Stopped,
 }
 
 /// What has become of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum InterfaceProblem {
     /// It is down; packets come again when it is up.
     Down,
     /// It was removed.
-    Gone,
+    Removed,
 }
 
 /// Names of the interfaces of the calling thread's network namespace.
@@ -147,8 +147,8 @@ impl PacketRing {
         let mut socket = packet_socket(libc::SOCK_RAW, name)?;
         // Bound without a protocol: nothing comes yet, and the kernel tells its kind.
         bind(&socket, 0, index).map_err(|errno| failed("open", name, errno))?;
-        let kind = if index == 0 { None } else { kind(&socket) };
-        let link = kind.map_or(LinkType::LINUX_SLL2, link);
+        let kind = if index == 0 { None } else { device_type(&socket) };
+        let link = kind.map_or(LinkType::LINUX_SLL2, link_type);
         if link == LinkType::LINUX_SLL2 {
             // The kernel takes away whatever header there is, and the cooked one stands for it.
             socket = packet_socket(libc::SOCK_DGRAM, name)?;
@@ -156,28 +156,29 @@ impl PacketRing {
         let version = libc::tpacket_versions::TPACKET_V3 as c_int;
         set(&socket, libc::PACKET_VERSION, &version)
             .map_err(|errno| failed("open", name, errno))?;
-        let asked = settings.buffer_bytes.clamp(BUFFER_LEAST, BUFFER_MOST);
-        let block_bytes = (asked / 16).next_power_of_two().clamp(*BLOCK.start(), *BLOCK.end());
+        let asked = settings.buffer_bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES);
+        let block_bytes =
+            (asked / 16).next_power_of_two().clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
         let blocks = (asked / block_bytes).max(2);
         // All of these are well below 32 bits.
         let request = libc::tpacket_req3 {
             tp_block_size: block_bytes as u32,
             tp_block_nr: blocks as u32,
-            tp_frame_size: FRAME as u32,
-            tp_frame_nr: (block_bytes / FRAME * blocks) as u32,
-            tp_retire_blk_tov: HOLD.as_millis() as u32,
+            tp_frame_size: FRAME_BYTES as u32,
+            tp_frame_nr: (block_bytes / FRAME_BYTES * blocks) as u32,
+            tp_retire_blk_tov: BLOCK_TIMEOUT.as_millis() as u32,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
         let no_memory = |errno| {
             let mut error = failed("make the ring of packets for", name, errno);
             if errno == Errno::NOMEM {
-                error.what.push_str("; a smaller --buffer may fit");
+                error.reason.push_str("; a smaller --buffer may fit");
             }
             error
         };
         set(&socket, libc::PACKET_RX_RING, &request).map_err(no_memory)?;
-        let map = Map::of(&socket, block_bytes * blocks).map_err(no_memory)?;
+        let map = Map::map(&socket, block_bytes * blocks).map_err(no_memory)?;
         if kind == Some(libc::ARPHRD_LOOPBACK) {
             // The loopback gives each packet twice, as sent and as received; the latter is kept.
             // Kernels before 4.20 cannot leave it out: `frame` does.
@@ -229,10 +230,10 @@ impl PacketRing {
     ///
     /// The kernel does not take the program, or the interface is gone.
     pub fn start(&mut self, program: Option<&[Instruction]>) -> Result<()> {
-        let all = [constant(self.settings.snap_length)];
+        let all = [return_constant(self.settings.snap_length)];
         let program = program.unwrap_or(&all);
         let once: Vec<Instruction> = NOT_SENT_ON_LOOPBACK.iter().chain(program).copied().collect();
-        let several = self.index == 0 && once.len() <= PROGRAM;
+        let several = self.index == 0 && once.len() <= MAX_PROGRAM_INSTRUCTIONS;
         attach(&self.socket, if several { &once } else { program })
             .map_err(|errno| failed("filter the packets of", &self.name, errno))?;
         bind(&self.socket, libc::ETH_P_ALL as u16, self.index)
@@ -246,19 +247,19 @@ impl PacketRing {
     ///
     /// The kernel does not take a program that refuses all.
     pub fn stop(&mut self) -> Result<()> {
-        attach(&self.socket, &[constant(0)])
+        attach(&self.socket, &[return_constant(0)])
             .map_err(|errno| failed("stop capturing on", &self.name, errno))
     }
 
     /// Hands over the frames of the next block, if there is one.
-    pub fn take(&mut self, mut each: impl FnMut(Frame<'_>) -> ControlFlow<()>) -> Taken {
+    pub fn read_block(&mut self, mut each: impl FnMut(Frame<'_>) -> ControlFlow<()>) -> BlockRead {
         let block = self.map.block(self.next, self.block_bytes);
-        let Some(bytes) = block.bytes() else { return Taken::Nothing };
+        let Some(bytes) = block.bytes() else { return BlockRead::Empty };
         let snap = self.settings.snap_length as usize;
-        let done = frame::each(bytes, self.link, snap, &mut self.scratch, &mut each);
+        let done = frame::for_each_frame(bytes, self.link, snap, &mut self.scratch, &mut each);
         block.give_back();
         self.next = (self.next + 1) % self.blocks;
-        if done.is_break() { Taken::Enough } else { Taken::Block }
+        if done.is_break() { BlockRead::Stopped } else { BlockRead::Whole }
     }
 
     /// What the kernel counted until now.
@@ -277,14 +278,14 @@ impl PacketRing {
     }
 
     /// What has become of the interface since this was last asked.
-    pub fn trouble(&self) -> Option<Trouble> {
+    pub fn interface_problem(&self) -> Option<InterfaceProblem> {
         let mut error: c_int = 0;
         let asked = get(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error);
         if asked.is_ok() && error == 0 {
             return None;
         }
         let gone = self.index != 0 && index_to_name(&self.socket, self.index).is_err();
-        Some(if gone { Trouble::Gone } else { Trouble::Down })
+        Some(if gone { InterfaceProblem::Removed } else { InterfaceProblem::Down })
     }
 }
 
@@ -305,7 +306,7 @@ pub fn wait<'a>(rings: impl Iterator<Item = &'a PacketRing>, time: Duration) -> 
     let time = Timespec::try_from(time).ok();
     match rustix::event::poll(&mut all, time.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(Error::os("wait for", "packets", errno)),
+        Err(errno) => Err(Error::from_errno("wait for", "packets", errno)),
     }
 }
 
@@ -313,7 +314,7 @@ fn index(name: &str) -> Result<u32> {
     let missing = |what: &str| {
         let names = interfaces().join(", ");
         let what = format!("{what}; there are: {names}, and {ANY} for all");
-        Error::new("capture on", name, what, Kind::NotFound)
+        Error::new("capture on", name, what, ErrorKind::NotFound)
     };
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
         return Err(missing("no interface has such a name"));
@@ -329,15 +330,15 @@ fn index(name: &str) -> Result<u32> {
 }
 
 fn failed(tried: &'static str, name: &str, errno: Errno) -> Error {
-    Error::os(tried, name, errno)
+    Error::from_errno(tried, name, errno)
 }
 
-const fn constant(value: u32) -> Instruction {
+const fn return_constant(value: u32) -> Instruction {
     Instruction { code: RETURN, if_true: 0, if_false: 0, operand: value }
 }
 
 /// What frames of a kind of device (`ARPHRD_*`) begin with; cooked for all that are not known.
-fn link(kind: u16) -> LinkType {
+fn link_type(kind: u16) -> LinkType {
     /// Not in libc: `ARPHRD_RAWIP` of linux/if_arp.h.
     const RAW_IP: u16 = 519;
     match kind {

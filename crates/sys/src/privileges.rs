@@ -5,10 +5,10 @@ use std::ffi::c_int;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Where users have their numbers.
-const USERS: &str = "/etc/passwd";
+const PASSWD: &str = "/etc/passwd";
 /// The number of `nobody` and its group where the system does not say otherwise
 /// (`/proc/sys/kernel/overflowuid`).
 const NOBODY: u32 = 65_534;
@@ -27,12 +27,12 @@ pub struct User {
 }
 
 /// Whom root should become: the user who ran sudo, or `nobody`. `None`: this is not root.
-pub fn lesser_user() -> Option<User> {
+pub fn unprivileged_user() -> Option<User> {
     if !geteuid().is_root() {
         return None;
     }
     let number = |name| std::env::var(name).ok();
-    let users = std::fs::read_to_string(USERS).unwrap_or_default();
+    let users = std::fs::read_to_string(PASSWD).unwrap_or_default();
     let (id, group, name) = (number("SUDO_UID"), number("SUDO_GID"), number("SUDO_USER"));
     Some(choose(&users, id.as_deref(), group.as_deref(), name.as_deref()))
 }
@@ -64,28 +64,28 @@ pub fn become_user(user: &User) -> Result<()> {
     let tried = "become the user";
     let failed = |errno| {
         let on = format!("{} ({})", user.name, user.id);
-        let mut error = Error::os(tried, on, errno);
-        error.what.push_str("; --keep-root stays root");
+        let mut error = Error::from_errno(tried, on, errno);
+        error.reason.push_str("; --keep-root stays root");
         error
     };
     // In this order: without the rights of root the groups could not be changed any more.
     let (id, group) = (user.id, user.group);
     // SAFETY: one group is passed, and one is read.
     #[allow(unsafe_code)]
-    done(unsafe { libc::setgroups(1, &raw const group) }).map_err(failed)?;
+    check(unsafe { libc::setgroups(1, &raw const group) }).map_err(failed)?;
     // SAFETY: only numbers are passed. The C library does it for all threads.
     #[allow(unsafe_code)]
-    done(unsafe { libc::setresgid(group, group, group) }).map_err(failed)?;
+    check(unsafe { libc::setresgid(group, group, group) }).map_err(failed)?;
     // SAFETY: as above.
     #[allow(unsafe_code)]
-    done(unsafe { libc::setresuid(id, id, id) }).map_err(failed)?;
-    give_up_capabilities()?;
+    check(unsafe { libc::setresuid(id, id, id) }).map_err(failed)?;
+    drop_capabilities()?;
     // SAFETY: only a number is passed.
     #[allow(unsafe_code)]
     let back = unsafe { libc::setuid(0) } == 0;
     if back || geteuid().as_raw() != id || getegid().as_raw() != group {
         let what = "the rights of root are still there";
-        return Err(Error::new(tried, &user.name, what, Kind::Other));
+        return Err(Error::new(tried, &user.name, what, ErrorKind::Other));
     }
     Ok(())
 }
@@ -95,15 +95,15 @@ pub fn become_user(user: &User) -> Result<()> {
 /// # Errors
 ///
 /// The kernel refuses, which it does not.
-pub fn give_up_capabilities() -> Result<()> {
+pub fn drop_capabilities() -> Result<()> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     rustix::thread::set_capabilities(None, sets)
         .and_then(|()| rustix::thread::set_no_new_privs(true))
-        .map_err(|errno| Error::os("give up", "capabilities", errno))
+        .map_err(|errno| Error::from_errno("give up", "capabilities", errno))
 }
 
-fn done(returned: c_int) -> rustix::io::Result<()> {
+fn check(returned: c_int) -> rustix::io::Result<()> {
     if returned == 0 {
         return Ok(());
     }

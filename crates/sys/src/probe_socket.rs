@@ -14,31 +14,31 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 mod message;
 mod names;
 
-pub use message::{Received, SocketError, Told};
-pub use names::name_of;
+pub use message::{ErrorQueueEvent, Received, SocketError};
+pub use names::reverse_dns_name;
 
 /// Bytes that a receive buffer is asked to have: a burst of answers must fit.
-const BUFFER: c_int = 4 << 20;
+const RECEIVE_BUFFER_BYTES: c_int = 4 << 20;
 /// Times of both directions, taken by the kernel's software; those of sent packets come numbered and
 /// without the packet.
-const STAMPS: c_uint = libc::SOF_TIMESTAMPING_SOFTWARE
+const TIMESTAMPING_FLAGS: c_uint = libc::SOF_TIMESTAMPING_SOFTWARE
     | libc::SOF_TIMESTAMPING_RX_SOFTWARE
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 /// Message types of ICMP that a probe wants: echo reply, unreachable, time exceeded, bad header.
-const V4_WANTED: [u8; 4] = [0, 3, 11, 12];
+const ICMP_TYPES: [u8; 4] = [0, 3, 11, 12];
 /// Message types of ICMPv6: unreachable, too big, time exceeded, bad header, echo reply.
-const V6_WANTED: [u8; 5] = [1, 2, 3, 4, 129];
+const ICMPV6_TYPES: [u8; 5] = [1, 2, 3, 4, 129];
 
 /// What a socket sends and receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carries {
+pub enum SocketKind {
     /// ICMP messages, of any process. Needs CAP_NET_RAW.
     RawIcmp,
     /// TCP segments, of any connection. Needs CAP_NET_RAW.
@@ -50,7 +50,7 @@ pub enum Carries {
     /// UDP datagrams of this socket; needs no rights.
     Udp,
     /// Nothing: a TCP port is held, so that no other program gets it; needs no rights.
-    HeldTcp,
+    ReservedTcpPort,
 }
 
 /// How packets are sent.
@@ -86,31 +86,32 @@ impl ProbeSocket {
     /// # Errors
     ///
     /// No right to do so, no such source or interface.
-    pub fn open(carries: Carries, settings: &Settings) -> Result<Self> {
+    pub fn open(carries: SocketKind, settings: &Settings) -> Result<Self> {
         let (kind, protocol, name) = carries.kernel(settings.v6);
         let tried = "open a socket for";
         let family = if settings.v6 { libc::AF_INET6 } else { libc::AF_INET };
         let socket = socket(family, kind, protocol).map_err(|errno| {
-            let mut error = Error::os(tried, name, errno);
-            if error.kind == Kind::Permission {
-                error.what.push_str("; it needs CAP_NET_RAW: run as root (sudo netwhy)");
+            let mut error = Error::from_errno(tried, name, errno);
+            if error.kind == ErrorKind::PermissionDenied {
+                error.reason.push_str("; it needs CAP_NET_RAW: run as root (sudo netwhy)");
             }
             error
         })?;
         let has_header = kind == libc::SOCK_RAW && !settings.v6;
         let this = ProbeSocket { socket, v6: settings.v6, has_header, name };
-        this.prepare(carries, settings)?;
+        this.set_options(carries, settings)?;
         Ok(this)
     }
 
-    fn prepare(&self, carries: Carries, settings: &Settings) -> Result<()> {
+    fn set_options(&self, carries: SocketKind, settings: &Settings) -> Result<()> {
         // Larger than the limit only with rights; the smaller one does too.
-        if self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER).is_err() {
-            let _ = self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &BUFFER);
+        if self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER_BYTES).is_err() {
+            let _ = self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER_BYTES);
         }
         if let Some(interface) = &settings.interface {
-            self.set_bytes(libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())
-                .map_err(|errno| Error::os("send by the interface", interface.as_str(), errno))?;
+            self.set_bytes(libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes()).map_err(
+                |errno| Error::from_errno("send by the interface", interface.as_str(), errno),
+            )?;
         }
         let (level, discover, class, hops) = if self.v6 {
             (
@@ -128,54 +129,54 @@ impl ProbeSocket {
         } else {
             libc::IP_PMTUDISC_DONT
         };
-        self.must(level, discover, &with)?;
+        self.set_required(level, discover, &with)?;
         if self.v6 && settings.dont_fragment {
-            self.must(level, libc::IPV6_DONTFRAG, &1)?;
+            self.set_required(level, libc::IPV6_DONTFRAG, &1)?;
         }
         if let Some(tos) = settings.tos {
-            self.must(level, class, &c_int::from(tos))?;
+            self.set_required(level, class, &c_int::from(tos))?;
         }
         if settings.with_header && !self.v6 {
-            self.must(level, libc::IP_HDRINCL, &1)?;
+            self.set_required(level, libc::IP_HDRINCL, &1)?;
         }
-        self.must(level, hops, &1)?;
+        self.set_required(level, hops, &1)?;
         match carries {
-            Carries::RawIcmp => self.only_wanted()?,
+            SocketKind::RawIcmp => self.accept_only_replies()?,
             // Errors about what this socket sent come to it.
-            Carries::Udp | Carries::Echo => {
+            SocketKind::Udp | SocketKind::Echo => {
                 let errors = if self.v6 { libc::IPV6_RECVERR } else { libc::IP_RECVERR };
-                self.must(level, errors, &1)?;
+                self.set_required(level, errors, &1)?;
             }
             _ => {}
         }
         // Without them the process takes the time itself.
-        if carries != Carries::HeldTcp {
-            let _ = self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &STAMPS);
+        if carries != SocketKind::ReservedTcpPort {
+            let _ = self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &TIMESTAMPING_FLAGS);
         }
         let any: IpAddr =
             if self.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        let holds_port = matches!(carries, Carries::HeldTcp | Carries::Udp);
+        let holds_port = matches!(carries, SocketKind::ReservedTcpPort | SocketKind::Udp);
         if settings.source.is_some() || holds_port {
             let source = settings.source.unwrap_or(any);
             message::bind(&self.socket, SocketAddr::new(source, 0))
-                .map_err(|errno| Error::os("send from", source.to_string(), errno))?;
+                .map_err(|errno| Error::from_errno("send from", source.to_string(), errno))?;
         }
         Ok(())
     }
 
     /// Lets only the messages through that a probe may be answered with.
-    fn only_wanted(&self) -> Result<()> {
+    fn accept_only_replies(&self) -> Result<()> {
         if self.v6 {
             // `struct icmp6_filter`: a bit for each type that is blocked.
             let mut blocked = [u32::MAX; 8];
-            for kind in V6_WANTED {
+            for kind in ICMPV6_TYPES {
                 blocked[usize::from(kind >> 5)] &= !(1 << (kind & 31));
             }
-            return self.must(libc::IPPROTO_ICMPV6, 1, &blocked);
+            return self.set_required(libc::IPPROTO_ICMPV6, 1, &blocked);
         }
         // `ICMP_FILTER` of linux/icmp.h.
-        let blocked = V4_WANTED.iter().fold(u32::MAX, |blocked, kind| blocked & !(1 << kind));
-        self.must(libc::SOL_RAW, 1, &blocked)
+        let blocked = ICMP_TYPES.iter().fold(u32::MAX, |blocked, kind| blocked & !(1 << kind));
+        self.set_required(libc::SOL_RAW, 1, &blocked)
     }
 
     /// Lets only segments or datagrams from this address and port through. For raw sockets of TCP
@@ -184,7 +185,7 @@ impl ProbeSocket {
     /// # Errors
     ///
     /// The kernel takes no filter.
-    pub fn only_from(&self, from: SocketAddr) -> Result<()> {
+    pub fn accept_only_from(&self, from: SocketAddr) -> Result<()> {
         // Classic BPF: load a word or half word, leap if it is not equal, keep or drop.
         const WORD: u16 = 0x20;
         const HALF: u16 = 0x28;
@@ -220,7 +221,7 @@ impl ProbeSocket {
             })
             .collect();
         message::attach(&self.socket, &mut program)
-            .map_err(|errno| Error::os("filter the socket for", self.name, errno))
+            .map_err(|errno| Error::from_errno("filter the socket for", self.name, errno))
     }
 
     /// Sets the time to live, or hop limit, of what is sent from now on. Of no meaning where
@@ -229,12 +230,12 @@ impl ProbeSocket {
     /// # Errors
     ///
     /// The kernel does not take it: zero.
-    pub fn set_hops(&self, hops: u8) -> Result<()> {
+    pub fn set_ttl(&self, hops: u8) -> Result<()> {
         let hops = c_int::from(hops);
         if self.v6 {
-            self.must(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, &hops)
+            self.set_required(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, &hops)
         } else {
-            self.must(libc::IPPROTO_IP, libc::IP_TTL, &hops)
+            self.set_required(libc::IPPROTO_IP, libc::IP_TTL, &hops)
         }
     }
 
@@ -253,8 +254,9 @@ impl ProbeSocket {
     ///
     /// The kernel does not tell.
     pub fn local(&self) -> Result<SocketAddr> {
-        message::local(&self.socket)
-            .map_err(|errno| Error::os("ask for the address of the socket for", self.name, errno))
+        message::local(&self.socket).map_err(|errno| {
+            Error::from_errno("ask for the address of the socket for", self.name, errno)
+        })
     }
 
     /// Whether it is of IPv6.
@@ -290,14 +292,14 @@ impl ProbeSocket {
 
     /// Forgets an error that came back for a packet sent before, which else fails the next one; it is
     /// still in the queue of errors.
-    pub fn forget_error(&self) {
+    pub fn clear_pending_error(&self) {
         let _ = message::get(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR);
     }
 
     /// Counts the stamps of sent packets from 0 again: after a packet that could not be sent, nobody
     /// knows whether the kernel counted it.
-    pub fn count_stamps_anew(&self) {
-        for stamps in [STAMPS & !libc::SOF_TIMESTAMPING_OPT_ID, STAMPS] {
+    pub fn restart_timestamp_ids(&self) {
+        for stamps in [TIMESTAMPING_FLAGS & !libc::SOF_TIMESTAMPING_OPT_ID, TIMESTAMPING_FLAGS] {
             let _ = self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &stamps);
         }
     }
@@ -310,7 +312,7 @@ impl ProbeSocket {
     /// The socket is of no use any more.
     pub fn receive(&self, into: &mut [u8]) -> Result<Option<Received>> {
         message::receive(&self.socket, into, self.has_header)
-            .map_err(|errno| Error::os("receive from the socket for", self.name, errno))
+            .map_err(|errno| Error::from_errno("receive from the socket for", self.name, errno))
     }
 
     /// Takes what the kernel says of packets that were sent: when they left, or an error that came
@@ -319,14 +321,15 @@ impl ProbeSocket {
     /// # Errors
     ///
     /// The socket is of no use any more.
-    pub fn told(&self, into: &mut [u8]) -> Result<Option<Told>> {
-        message::told(&self.socket, into)
-            .map_err(|errno| Error::os("receive errors from the socket for", self.name, errno))
+    pub fn read_error_queue(&self, into: &mut [u8]) -> Result<Option<ErrorQueueEvent>> {
+        message::read_error_queue(&self.socket, into).map_err(|errno| {
+            Error::from_errno("receive errors from the socket for", self.name, errno)
+        })
     }
 
-    fn must<T>(&self, level: c_int, option: c_int, value: &T) -> Result<()> {
+    fn set_required<T>(&self, level: c_int, option: c_int, value: &T) -> Result<()> {
         self.set(level, option, value)
-            .map_err(|errno| Error::os("set an option of the socket for", self.name, errno))
+            .map_err(|errno| Error::from_errno("set an option of the socket for", self.name, errno))
     }
 
     fn set<T>(&self, level: c_int, option: c_int, value: &T) -> std::result::Result<(), Errno> {
@@ -349,17 +352,17 @@ impl AsFd for ProbeSocket {
     }
 }
 
-impl Carries {
+impl SocketKind {
     /// Type, protocol, and a name for errors.
     fn kernel(self, v6: bool) -> (c_int, c_int, &'static str) {
         let icmp = if v6 { libc::IPPROTO_ICMPV6 } else { libc::IPPROTO_ICMP };
         match self {
-            Carries::RawIcmp => (libc::SOCK_RAW, icmp, "raw ICMP"),
-            Carries::RawTcp => (libc::SOCK_RAW, libc::IPPROTO_TCP, "raw TCP"),
-            Carries::RawUdp => (libc::SOCK_RAW, libc::IPPROTO_UDP, "raw UDP"),
-            Carries::Echo => (libc::SOCK_DGRAM, icmp, "ICMP echoes"),
-            Carries::Udp => (libc::SOCK_DGRAM, libc::IPPROTO_UDP, "UDP"),
-            Carries::HeldTcp => (libc::SOCK_STREAM, libc::IPPROTO_TCP, "TCP"),
+            SocketKind::RawIcmp => (libc::SOCK_RAW, icmp, "raw ICMP"),
+            SocketKind::RawTcp => (libc::SOCK_RAW, libc::IPPROTO_TCP, "raw TCP"),
+            SocketKind::RawUdp => (libc::SOCK_RAW, libc::IPPROTO_UDP, "raw UDP"),
+            SocketKind::Echo => (libc::SOCK_DGRAM, icmp, "ICMP echoes"),
+            SocketKind::Udp => (libc::SOCK_DGRAM, libc::IPPROTO_UDP, "UDP"),
+            SocketKind::ReservedTcpPort => (libc::SOCK_STREAM, libc::IPPROTO_TCP, "TCP"),
         }
     }
 }
@@ -382,7 +385,7 @@ pub fn wait(sockets: &[(BorrowedFd<'_>, bool)], time: Duration) -> Result<()> {
     };
     match poll(&mut all, Some(&time)) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(Error::os("wait for", "the sockets of the probe", errno)),
+        Err(errno) => Err(Error::from_errno("wait for", "the sockets of the probe", errno)),
     }
 }
 
@@ -392,14 +395,14 @@ fn socket(family: c_int, kind: c_int, protocol: c_int) -> std::result::Result<Ow
     // SAFETY: no pointers; the result is checked before it is used.
     let socket = unsafe { libc::socket(family, kind | flags, protocol) };
     if socket < 0 {
-        return Err(last());
+        return Err(last_error());
     }
     // SAFETY: the kernel just gave this descriptor, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(socket) })
 }
 
 /// The error of the last call.
-fn last() -> Errno {
+fn last_error() -> Errno {
     let error = std::io::Error::last_os_error();
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }

@@ -14,7 +14,7 @@ use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::{KernelLog, Machine, Netlink, OwnCost, READ_LIMIT, Stat, socket_inode};
 
 /// Longest wait for one datagram of an answer.
@@ -29,7 +29,7 @@ const KERNEL_RECORD: usize = 16 << 10;
 
 /// This machine.
 #[derive(Default)]
-pub struct Real {
+pub struct RealMachine {
     sockets: Mutex<HashMap<Netlink, NetlinkSocket>>,
 }
 
@@ -39,10 +39,10 @@ struct NetlinkSocket {
     buffer: Vec<u8>,
 }
 
-impl Real {
+impl RealMachine {
     /// This machine; nothing is opened yet.
     pub fn new() -> Self {
-        Real::default()
+        RealMachine::default()
     }
 
     fn sockets(&self) -> MutexGuard<'_, HashMap<Netlink, NetlinkSocket>> {
@@ -51,10 +51,10 @@ impl Real {
     }
 }
 
-impl Machine for Real {
+impl Machine for RealMachine {
     fn read(&self, path: &Path, into: &mut Vec<u8>) -> Result<()> {
         into.clear();
-        let told = |errno| Error::os("read", path.display().to_string(), errno);
+        let told = |errno| Error::from_errno("read", path.display().to_string(), errno);
         let file =
             rustix::fs::open(&*of_thread(path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
                 .map_err(told)?;
@@ -67,7 +67,12 @@ impl Machine for Real {
                 Ok(0) => return Ok(()),
                 Ok(_) if into.len() > READ_LIMIT => {
                     let what = format!("it is longer than {READ_LIMIT} bytes");
-                    return Err(Error::new("read", path.display().to_string(), what, Kind::Other));
+                    return Err(Error::new(
+                        "read",
+                        path.display().to_string(),
+                        what,
+                        ErrorKind::Other,
+                    ));
                 }
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(told(errno)),
@@ -76,7 +81,7 @@ impl Machine for Real {
     }
 
     fn read_at(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let told = |errno| Error::os("read", path.display().to_string(), errno);
+        let told = |errno| Error::from_errno("read", path.display().to_string(), errno);
         // A log may have been replaced by a pipe: never wait for one.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::open(path, flags, Mode::empty()).map_err(told)?;
@@ -89,7 +94,7 @@ impl Machine for Real {
     }
 
     fn list(&self, path: &Path, name: &mut dyn FnMut(&str)) -> Result<()> {
-        let told = |errno| Error::os("list", path.display().to_string(), errno);
+        let told = |errno| Error::from_errno("list", path.display().to_string(), errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(&*of_thread(path), flags, Mode::empty()).map_err(told)?;
         for entry in Dir::new(folder).map_err(told)? {
@@ -107,13 +112,13 @@ impl Machine for Real {
 
     fn link(&self, path: &Path) -> Result<PathBuf> {
         let target = rustix::fs::readlink(path, Vec::new())
-            .map_err(|errno| Error::os("follow", path.display().to_string(), errno))?;
+            .map_err(|errno| Error::from_errno("follow", path.display().to_string(), errno))?;
         Ok(PathBuf::from(target.to_string_lossy().into_owned()))
     }
 
     fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32) -> ControlFlow<()>) -> Result<()> {
         let path = format!("/proc/{pid}/fd");
-        let told = |errno| Error::os("list", path.clone(), errno);
+        let told = |errno| Error::from_errno("list", path.clone(), errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(&path, flags, Mode::empty()).map_err(told)?;
         let mut target = [std::mem::MaybeUninit::uninit(); 64];
@@ -134,7 +139,7 @@ impl Machine for Real {
 
     fn stat(&self, path: &Path) -> Result<Stat> {
         let stat = rustix::fs::statat(CWD, path, AtFlags::empty())
-            .map_err(|errno| Error::os("examine", path.display().to_string(), errno))?;
+            .map_err(|errno| Error::from_errno("examine", path.display().to_string(), errno))?;
         Ok(Stat {
             size: u64::try_from(stat.st_size).unwrap_or(0),
             inode: stat.st_ino,
@@ -165,7 +170,7 @@ impl Machine for Real {
 
     fn kernel_log(&self) -> Result<Box<dyn KernelLog>> {
         let path = "/dev/kmsg";
-        let told = |errno| Error::os("read", path, errno);
+        let told = |errno| Error::from_errno("read", path, errno);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty()).map_err(told)?;
         rustix::fs::seek(&file, SeekFrom::End(0)).map_err(told)?;
@@ -249,7 +254,7 @@ impl Netlink {
 
 impl NetlinkSocket {
     fn open(protocol: Netlink) -> Result<Self> {
-        let told = |errno| Error::os("ask netlink for", protocol.name(), errno);
+        let told = |errno| Error::from_errno("ask netlink for", protocol.name(), errno);
         let number = match protocol {
             Netlink::SockDiag => netlink::SOCK_DIAG,
             Netlink::Netfilter => netlink::NETFILTER,
@@ -276,7 +281,7 @@ impl NetlinkSocket {
         request: &[u8],
         datagram: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let told = |errno| Error::os("ask netlink for", protocol.name(), errno);
+        let told = |errno| Error::from_errno("ask netlink for", protocol.name(), errno);
         self.sequence = self.sequence.wrapping_add(1);
         let mut request = request.to_vec();
         // nlmsghdr: length u32, type u16, flags u16, sequence u32, port u32.
@@ -290,7 +295,7 @@ impl NetlinkSocket {
                 Ok(0) => {
                     let what = "no answer within 5 seconds";
                     let name = protocol.name();
-                    return Err(Error::new("ask netlink for", name, what, Kind::Timeout));
+                    return Err(Error::new("ask netlink for", name, what, ErrorKind::TimedOut));
                 }
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
@@ -305,7 +310,7 @@ impl NetlinkSocket {
             if whole > length {
                 // Cannot happen with dumps, whose size follows the buffer that is offered.
                 let what = format!("a message of {whole} bytes did not fit {length}");
-                return Err(Error::new("ask netlink for", protocol.name(), what, Kind::Other));
+                return Err(Error::new("ask netlink for", protocol.name(), what, ErrorKind::Other));
             }
             let bytes = &self.buffer[..length];
             if bytes.get(8..12).is_some_and(|s| s != self.sequence.to_ne_bytes()) {
@@ -337,7 +342,7 @@ impl KernelLog for Kmsg {
                 Err(Errno::AGAIN) => return Ok(None),
                 // EPIPE: records were overwritten before they were read; the next one is newer.
                 Err(Errno::INTR | Errno::PIPE) => {}
-                Err(errno) => return Err(Error::os("read", "/dev/kmsg", errno)),
+                Err(errno) => return Err(Error::from_errno("read", "/dev/kmsg", errno)),
             }
         }
     }

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::{KernelLog, Machine, Netlink, OwnCost, Stat};
 
 mod recorder;
@@ -34,16 +34,16 @@ mod recorder;
 pub use recorder::Recorder;
 
 /// Kinds of errors by the word that stands for them in a recording.
-const KINDS: [(&str, Kind); 5] = [
-    ("not-found", Kind::NotFound),
-    ("permission", Kind::Permission),
-    ("unsupported", Kind::Unsupported),
-    ("timeout", Kind::Timeout),
-    ("other", Kind::Other),
+const KINDS: [(&str, ErrorKind); 5] = [
+    ("not-found", ErrorKind::NotFound),
+    ("permission", ErrorKind::PermissionDenied),
+    ("unsupported", ErrorKind::Unsupported),
+    ("timeout", ErrorKind::TimedOut),
+    ("other", ErrorKind::Other),
 ];
 
 /// A machine recorded in a folder.
-pub struct Folder {
+pub struct RecordedMachine {
     root: PathBuf,
     now_ms: AtomicU64,
     facts: HashMap<String, u64>,
@@ -51,7 +51,7 @@ pub struct Folder {
     asked: Mutex<HashMap<PathBuf, u32>>,
 }
 
-impl Folder {
+impl RecordedMachine {
     /// Opens a recording.
     ///
     /// # Errors
@@ -61,14 +61,14 @@ impl Folder {
         let root = root.into();
         let path = root.join("machine");
         let text = fs::read_to_string(&path).map_err(|error| {
-            Error::new("open", path.display().to_string(), error.to_string(), Kind::NotFound)
+            Error::new("open", path.display().to_string(), error.to_string(), ErrorKind::NotFound)
         })?;
         let facts = text.lines().filter_map(|line| line.split_once(' '));
         let facts: HashMap<String, u64> = facts
             .filter_map(|(name, value)| Some((name.to_string(), value.trim().parse().ok()?)))
             .collect();
         let now_ms = AtomicU64::new(facts.get("start_ms").copied().unwrap_or(0));
-        Ok(Folder { root, now_ms, facts, asked: Mutex::default() })
+        Ok(RecordedMachine { root, now_ms, facts, asked: Mutex::default() })
     }
 
     fn fact(&self, name: &str) -> u64 {
@@ -92,7 +92,7 @@ impl Folder {
             }
             Err(_) if *times > 0 => fs::read(version(&base, *times)).unwrap_or_default(),
             Err(_) => {
-                return Err(Error::new(tried, on, "it was not recorded", Kind::NotFound));
+                return Err(Error::new(tried, on, "it was not recorded", ErrorKind::NotFound));
             }
         };
         match failure(&bytes) {
@@ -120,7 +120,7 @@ fn version(base: &Path, number: u32) -> PathBuf {
 }
 
 /// The error that a recording stands for.
-fn failure(bytes: &[u8]) -> Option<(String, Kind)> {
+fn failure(bytes: &[u8]) -> Option<(String, ErrorKind)> {
     let text = std::str::from_utf8(bytes.strip_prefix(b"!")?).ok()?;
     let (word, what) = text.split_once(' ')?;
     let (_, kind) = KINDS.iter().find(|(known, _)| *known == word)?;
@@ -130,7 +130,7 @@ fn failure(bytes: &[u8]) -> Option<(String, Kind)> {
 /// An error as it is recorded.
 fn recorded(error: &Error) -> String {
     let word = KINDS.iter().find(|(_, kind)| *kind == error.kind).map_or("other", |(word, _)| word);
-    format!("!{word} {}", error.what)
+    format!("!{word} {}", error.reason)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -164,7 +164,7 @@ fn request_name(protocol: Netlink, request: &[u8]) -> String {
     format!("{protocol}-{hash:016x}")
 }
 
-impl Machine for Folder {
+impl Machine for RecordedMachine {
     fn read(&self, path: &Path, into: &mut Vec<u8>) -> Result<()> {
         into.clear();
         into.extend_from_slice(&self.next("read", "files", path)?);
@@ -216,7 +216,7 @@ impl Machine for Folder {
                 return Ok(());
             }
         }
-        Err(Error::new("ask netlink for", name, "the answer has no end", Kind::Timeout))
+        Err(Error::new("ask netlink for", name, "the answer has no end", ErrorKind::TimedOut))
     }
 
     fn kernel_log(&self) -> Result<Box<dyn KernelLog>> {
@@ -276,7 +276,7 @@ impl KernelLog for Records {
 mod tests {
     use super::*;
 
-    fn folder(files: &[(&str, &str)]) -> (tempfile::TempDir, Folder) {
+    fn folder(files: &[(&str, &str)]) -> (tempfile::TempDir, RecordedMachine) {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = root.path().join(path);
@@ -284,7 +284,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         fs::write(root.path().join("machine"), "start_ms 500\nunix_ms 9000\npid 7\n").unwrap();
-        let machine = Folder::open(root.path()).unwrap();
+        let machine = RecordedMachine::open(root.path()).unwrap();
         (root, machine)
     }
 
@@ -302,9 +302,9 @@ mod tests {
         };
         assert_eq!([read(), read(), read()], ["one", "two", "two"]);
         let error = machine.read(Path::new("/b"), &mut Vec::new()).unwrap_err();
-        assert_eq!((error.kind, error.what.as_str()), (Kind::Permission, "no"));
+        assert_eq!((error.kind, error.reason.as_str()), (ErrorKind::PermissionDenied, "no"));
         let error = machine.read(Path::new("/c"), &mut Vec::new()).unwrap_err();
-        assert_eq!(error.kind, Kind::NotFound);
+        assert_eq!(error.kind, ErrorKind::NotFound);
     }
 
     #[test]

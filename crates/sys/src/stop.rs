@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Ends work early. Clones are the same token.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ impl Stop {
         let stop = Stop::new();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             let failed = |error: std::io::Error| {
-                Error::new("listen for", "signals", error.to_string(), Kind::Other)
+                Error::new("listen for", "signals", error.to_string(), ErrorKind::Other)
             };
             // Registered first, so that it sees the flag of the signal before.
             signal_hook::flag::register_conditional_shutdown(

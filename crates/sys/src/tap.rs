@@ -6,24 +6,24 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, opcode};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The device from which all TAP devices come.
-const CLONE: &str = "/dev/net/tun";
+const CLONE_DEVICE: &str = "/dev/net/tun";
 /// `TUNSETIFF` of linux/if_tun.h.
 const TUNSETIFF: Opcode = opcode::write::<i32>(b'T', 202);
 /// Ethernet frames (`IFF_TAP`), without a header of four bytes before each (`IFF_NO_PI`).
 const FLAGS: u16 = 0x0002 | 0x1000;
 /// Room for a name of an interface and its final zero (`IFNAMSIZ`).
-const NAME: usize = 16;
+const NAME_BYTES: usize = 16;
 
 /// Most bytes of a frame: the largest MTU of a TAP device, 65,521, an Ethernet header, a VLAN tag.
-pub const FRAME_LIMIT: usize = 65_521 + 14 + 4;
+pub const MAX_FRAME_BYTES: usize = 65_521 + 14 + 4;
 
 /// `struct ifreq` of linux/if.h: a name, then a union of which only the flags are used here.
 #[repr(C)]
 struct Request {
-    name: [u8; NAME],
+    name: [u8; NAME_BYTES],
     flags: u16,
     rest: [u8; 22],
 }
@@ -49,14 +49,14 @@ impl Tap {
     /// interface.
     pub fn open(name: &str) -> Result<Tap> {
         let tried = "make the TAP device";
-        if name.is_empty() || name.len() >= NAME || name.contains(['\0', '%']) {
-            let what = format!("a name has 1 to {} bytes, none of them %", NAME - 1);
-            return Err(Error::new(tried, name, what, Kind::Other));
+        if name.is_empty() || name.len() >= NAME_BYTES || name.contains(['\0', '%']) {
+            let what = format!("a name has 1 to {} bytes, none of them %", NAME_BYTES - 1);
+            return Err(Error::new(tried, name, what, ErrorKind::Other));
         }
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::open(CLONE, flags, Mode::empty()).map_err(|errno| {
-            let mut error = Error::os("open", CLONE, errno);
-            error.what.push_str(match errno {
+        let file = rustix::fs::open(CLONE_DEVICE, flags, Mode::empty()).map_err(|errno| {
+            let mut error = Error::from_errno("open", CLONE_DEVICE, errno);
+            error.reason.push_str(match errno {
                 Errno::NOENT | Errno::NODEV | Errno::NXIO => {
                     "; load its module (modprobe tun), or in a container give it the device \
                      (--device /dev/net/tun)"
@@ -65,16 +65,16 @@ impl Tap {
             });
             error
         })?;
-        let mut request = Request { name: [0; NAME], flags: FLAGS, rest: [0; 22] };
+        let mut request = Request { name: [0; NAME_BYTES], flags: FLAGS, rest: [0; 22] };
         request.name[..name.len()].copy_from_slice(name.as_bytes());
         attach(&file, &mut request).map_err(|errno| {
-            let mut error = Error::os(tried, name, errno);
+            let mut error = Error::from_errno(tried, name, errno);
             match errno {
                 Errno::PERM | Errno::ACCESS => {
-                    error.what.push_str("; it needs CAP_NET_ADMIN: run as root");
+                    error.reason.push_str("; it needs CAP_NET_ADMIN: run as root");
                 }
                 Errno::BUSY | Errno::EXIST => {
-                    error.what.push_str("; there is an interface of that name");
+                    error.reason.push_str("; there is an interface of that name");
                 }
                 _ => {}
             }
@@ -100,7 +100,7 @@ impl Tap {
                 Ok(length) => Ok(Some(length.min(into.len()))),
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => Ok(None),
-                Err(errno) => Err(Error::os("read from the TAP device", &self.name, errno)),
+                Err(errno) => Err(Error::from_errno("read from the TAP device", &self.name, errno)),
             };
         }
     }
@@ -119,7 +119,7 @@ impl Tap {
                 Err(Errno::INTR) => continue,
                 Err(Errno::BADFD | Errno::BADF | Errno::NODEV) => {
                     let errno = Errno::NODEV;
-                    Err(Error::os("write to the TAP device", &self.name, errno))
+                    Err(Error::from_errno("write to the TAP device", &self.name, errno))
                 }
                 Err(_) => Ok(false),
             };
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn names_that_no_interface_can_have_are_refused() {
         for name in ["", "sixteen-bytes-xx", "a%d", "a\0b"] {
-            assert!(Tap::open(name).unwrap_err().what.contains("a name has"), "{name}");
+            assert!(Tap::open(name).unwrap_err().reason.contains("a name has"), "{name}");
         }
     }
 }

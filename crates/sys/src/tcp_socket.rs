@@ -8,9 +8,9 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 
 /// Room for `struct tcp_info`: 280 bytes in Linux 6.18, and it grows.
-const INFO: usize = 512;
+const TCP_INFO_BYTES: usize = 512;
 /// Nine words (`SK_MEMINFO_VARS`), and room for more.
-const MEMORY: usize = 64;
+const MEMINFO_BYTES: usize = 64;
 /// `SO_MEMINFO` of asm-generic/socket.h, since Linux 4.12.
 const SO_MEMINFO: i32 = 55;
 
@@ -20,12 +20,12 @@ const SO_MEMINFO: i32 = 55;
 ///
 /// It is no TCP socket.
 pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo> {
-    let mut bytes = [0; INFO];
+    let mut bytes = [0; TCP_INFO_BYTES];
     let what = "TCP_INFO of a socket";
     let length = option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)
-        .map_err(|errno| Error::os("read", what, errno))?;
+        .map_err(|errno| Error::from_errno("read", what, errno))?;
     let found = wire::sock_diag::tcp_info(bytes.get(..length).unwrap_or(&bytes));
-    found.ok_or_else(|| Error::os("read", what, Errno::NODATA))
+    found.ok_or_else(|| Error::from_errno("read", what, Errno::NODATA))
 }
 
 /// Buffer memory of a socket.
@@ -33,13 +33,13 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo> {
 /// # Errors
 ///
 /// It is no socket, or the kernel is older than Linux 4.12.
-pub fn memory(socket: &impl AsFd) -> Result<SocketMemory> {
-    let mut bytes = [0; MEMORY];
+pub fn socket_memory(socket: &impl AsFd) -> Result<SocketMemory> {
+    let mut bytes = [0; MEMINFO_BYTES];
     let what = "SO_MEMINFO of a socket";
     let length = option(socket, libc::SOL_SOCKET, SO_MEMINFO, &mut bytes)
-        .map_err(|errno| Error::os("read", what, errno))?;
+        .map_err(|errno| Error::from_errno("read", what, errno))?;
     let found = wire::sock_diag::socket_memory(bytes.get(..length).unwrap_or(&bytes));
-    found.ok_or_else(|| Error::os("read", what, Errno::NODATA))
+    found.ok_or_else(|| Error::from_errno("read", what, Errno::NODATA))
 }
 
 /// Reads an option of a socket: how many bytes the kernel wrote.
@@ -87,7 +87,7 @@ mod tests {
         let info = tcp_info(&one).unwrap();
         assert_eq!(info.bytes_sent, Some(5000));
         assert!(info.snd_cwnd.unwrap() >= 1 && info.snd_mss.unwrap() > 500);
-        let held = memory(&other).unwrap();
+        let held = socket_memory(&other).unwrap();
         assert!(held.receive_buffer_bytes > 5000 && held.receive_bytes > 0, "{held:?}");
     }
 

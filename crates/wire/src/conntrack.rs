@@ -13,7 +13,7 @@ const GET: u16 = 0x101;
 /// NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET_STATS_CPU.
 const GET_STATISTICS: u16 = 0x104;
 /// `struct nfgenmsg`.
-const MESSAGE: usize = 4;
+const MESSAGE_BYTES: usize = 4;
 
 const TUPLE_ORIGINAL: u16 = 1;
 const TUPLE_REPLY: u16 = 2;
@@ -65,17 +65,17 @@ const STATISTICS: [&str; 14] = [
 
 /// A request for the whole table, both families.
 pub fn request_table() -> Vec<u8> {
-    netlink::request(GET, netlink::DUMP, &[0; MESSAGE])
+    netlink::request(GET, netlink::DUMP, &[0; MESSAGE_BYTES])
 }
 
 /// A request for the statistics of each CPU.
 pub fn request_statistics() -> Vec<u8> {
-    netlink::request(GET_STATISTICS, netlink::DUMP, &[0; MESSAGE])
+    netlink::request(GET_STATISTICS, netlink::DUMP, &[0; MESSAGE_BYTES])
 }
 
 /// Calls for each statistic in the payload of one message, which is one CPU's.
 pub fn statistics(payload: &[u8], mut statistic: impl FnMut(&'static str, u64)) {
-    for (kind, value) in attributes(payload.get(MESSAGE..).unwrap_or_default()) {
+    for (kind, value) in attributes(payload.get(MESSAGE_BYTES..).unwrap_or_default()) {
         let name = match kind {
             14 => "clash_resolve",
             15 => "chaintoolong",
@@ -148,7 +148,7 @@ impl<'a> Entry<'a> {
     pub fn parse(payload: &'a [u8]) -> Result<Self, Malformed> {
         let bad = Malformed::new("entry of the connection-tracking table");
         let mut entry = Entry::default();
-        for (kind, value) in attributes(payload.get(MESSAGE..).ok_or(bad)?) {
+        for (kind, value) in attributes(payload.get(MESSAGE_BYTES..).ok_or(bad)?) {
             match kind {
                 TUPLE_ORIGINAL => entry.original = value,
                 TUPLE_REPLY => entry.reply = value,

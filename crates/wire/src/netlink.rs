@@ -3,7 +3,7 @@
 //! Bytes are taken as they come: a length that does not fit ends the walk with [`Malformed`].
 
 /// Bytes of a message header (`struct nlmsghdr`).
-pub const HEADER: usize = 16;
+pub const HEADER_BYTES: usize = 16;
 
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
@@ -16,7 +16,7 @@ pub const DUMP: u16 = 0x300;
 /// Flag of an answer: the table changed while it was dumped, entries may be missing or doubled.
 const DUMP_INTERRUPTED: u16 = 0x10;
 /// Bits of an attribute's kind that are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
-const KIND: u16 = 0x3fff;
+const KIND_MASK: u16 = 0x3fff;
 
 /// Bytes that are not what they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +69,7 @@ impl Message<'_> {
     }
 
     /// Whether the table changed while it was dumped.
-    pub fn interrupted(&self) -> bool {
+    pub fn dump_interrupted(&self) -> bool {
         self.flags & DUMP_INTERRUPTED != 0
     }
 }
@@ -92,7 +92,7 @@ pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Mal
 
 fn first_message(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
     let length = u32_at(bytes, 0)? as usize;
-    let payload = bytes.get(HEADER..length)?;
+    let payload = bytes.get(HEADER_BYTES..length)?;
     let rest = bytes.get(length.checked_next_multiple_of(4)?..).unwrap_or_default();
     let message = Message {
         kind: u16_at(bytes, 4)?,
@@ -121,7 +121,7 @@ impl<'a> Iterator for Attributes<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let length = usize::from(u16_at(self.left, 0)?);
-        let kind = u16_at(self.left, 2)? & KIND;
+        let kind = u16_at(self.left, 2)? & KIND_MASK;
         let value = self.left.get(4..length)?;
         self.left = self.left.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
@@ -130,7 +130,7 @@ impl<'a> Iterator for Attributes<'a> {
 
 /// A request: header and payload. Whoever sends it sets the sequence number.
 pub fn request(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
-    let length = HEADER + payload.len();
+    let length = HEADER_BYTES + payload.len();
     let mut request = Vec::with_capacity(length);
     request.extend_from_slice(&(length as u32).to_ne_bytes());
     request.extend_from_slice(&kind.to_ne_bytes());
@@ -174,7 +174,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            prop_assert!(messages(&bytes).count() <= bytes.len() / HEADER + 1);
+            prop_assert!(messages(&bytes).count() <= bytes.len() / HEADER_BYTES + 1);
             prop_assert!(attributes(&bytes).count() <= bytes.len() / 4 + 1);
         }
 

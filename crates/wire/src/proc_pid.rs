@@ -3,7 +3,7 @@
 use crate::netlink::Malformed;
 
 /// Longest command line that is kept, bytes.
-const COMMAND: usize = 256;
+const MAX_COMMAND_BYTES: usize = 256;
 
 /// What `/proc/PID/stat` says that matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub fn limits(bytes: &[u8]) -> Result<Limits, Malformed> {
 /// A command line for people: `/proc/PID/cmdline` with blanks between the words, cut.
 pub fn command(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let bytes = bytes.get(..end.min(COMMAND)).unwrap_or_default();
+    let bytes = bytes.get(..end.min(MAX_COMMAND_BYTES)).unwrap_or_default();
     String::from_utf8_lossy(bytes).replace('\0', " ")
 }
 
@@ -140,7 +140,7 @@ mod tests {
     fn commands_are_cut_and_have_blanks() {
         assert_eq!(command(b"nginx\0-c\0/etc/nginx.conf\0\0\0"), "nginx -c /etc/nginx.conf");
         assert_eq!(command(b""), "");
-        assert_eq!(command(&[b'x'; 9999]).len(), COMMAND);
+        assert_eq!(command(&[b'x'; 9999]).len(), MAX_COMMAND_BYTES);
     }
 
     proptest! {

@@ -18,9 +18,9 @@ const AF_INET6: u8 = 10;
 const IPPROTO_TCP: u8 = 6;
 
 /// `struct inet_diag_sockid`.
-const ID: usize = 48;
+const ID_BYTES: usize = 48;
 /// `struct inet_diag_msg`: four bytes, the id, five words.
-const MESSAGE: usize = 4 + ID + 20;
+const MESSAGE_BYTES: usize = 4 + ID_BYTES + 20;
 
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
@@ -93,13 +93,13 @@ impl BitOr for Extensions {
 
 /// A request for all TCP sockets of these families and states.
 pub fn request(family: Family, states: States, extensions: Extensions) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(8 + ID);
+    let mut payload = Vec::with_capacity(8 + ID_BYTES);
     let kind = match family {
         Family::Both => {
             // struct inet_diag_req: family, source length, destination length, extensions, id,
             // states, dump base. Its family is not looked at in a dump.
             payload.extend_from_slice(&[AF_INET, 0, 0, extensions.0]);
-            payload.extend_from_slice(&[0; ID]);
+            payload.extend_from_slice(&[0; ID_BYTES]);
             payload.extend_from_slice(&states.0.to_ne_bytes());
             payload.extend_from_slice(&[0; 4]);
             TCPDIAG_GETSOCK
@@ -109,7 +109,7 @@ pub fn request(family: Family, states: States, extensions: Extensions) -> Vec<u8
             let family = if family == Family::V4 { AF_INET } else { AF_INET6 };
             payload.extend_from_slice(&[family, IPPROTO_TCP, extensions.0, 0]);
             payload.extend_from_slice(&states.0.to_ne_bytes());
-            payload.extend_from_slice(&[0; ID]);
+            payload.extend_from_slice(&[0; ID_BYTES]);
             SOCK_DIAG_BY_FAMILY
         }
     };
@@ -119,7 +119,7 @@ pub fn request(family: Family, states: States, extensions: Extensions) -> Vec<u8
 /// One socket as the kernel lists it.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    head: &'a [u8; MESSAGE],
+    head: &'a [u8; MESSAGE_BYTES],
     state: TcpState,
     info: &'a [u8],
     memory: &'a [u8],
@@ -133,7 +133,7 @@ impl<'a> Record<'a> {
     ///
     /// The payload is shorter than a record, or its family or state is unknown.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Malformed> {
-        let head: &[u8; MESSAGE] =
+        let head: &[u8; MESSAGE_BYTES] =
             payload.first_chunk().ok_or(Malformed::new("record of a socket: it is too short"))?;
         if !matches!(head[0], AF_INET | AF_INET6) {
             return Err(Malformed::new("record of a socket: neither IPv4 nor IPv6"));
@@ -141,7 +141,7 @@ impl<'a> Record<'a> {
         let state = TcpState::from_kernel(head[1])
             .ok_or(Malformed::new("record of a socket: unknown state"))?;
         let mut record = Record { head, state, info: &[], memory: &[], congestion: &[] };
-        for (kind, value) in attributes(&payload[MESSAGE..]) {
+        for (kind, value) in attributes(&payload[MESSAGE_BYTES..]) {
             match kind {
                 INET_DIAG_INFO => record.info = value,
                 INET_DIAG_SKMEMINFO => record.memory = value,
@@ -291,7 +291,7 @@ impl<'a> Record<'a> {
 /// All of `tcp_info` from the bytes that `getsockopt(TCP_INFO)` gives; `None` without any.
 pub fn tcp_info(bytes: &[u8]) -> Option<TcpInfo> {
     let nobody = Record {
-        head: &[0; MESSAGE],
+        head: &[0; MESSAGE_BYTES],
         state: TcpState::Close,
         info: bytes,
         memory: &[],
@@ -303,7 +303,7 @@ pub fn tcp_info(bytes: &[u8]) -> Option<TcpInfo> {
 /// The same of the figures of `SO_MEMINFO`; `None` without any.
 pub fn socket_memory(bytes: &[u8]) -> Option<SocketMemory> {
     let nobody = Record {
-        head: &[0; MESSAGE],
+        head: &[0; MESSAGE_BYTES],
         state: TcpState::Close,
         info: &[],
         memory: bytes,
@@ -422,7 +422,7 @@ mod tests {
     use super::*;
 
     fn record(family: u8, state: u8, attributes: &[(u16, &[u8])]) -> Vec<u8> {
-        let mut bytes = vec![0; MESSAGE];
+        let mut bytes = vec![0; MESSAGE_BYTES];
         bytes[0] = family;
         bytes[1] = state;
         bytes[4..8].copy_from_slice(&[0, 80, 0x1f, 0x90]);
@@ -495,7 +495,7 @@ mod tests {
             let bytes = record(AF_INET, 1, &[(2, &info), (4, b"bbr\0"), (7, &[1; 36])]);
             for length in 0..bytes.len() {
                 let read = Record::parse(&bytes[..length]);
-                prop_assert_eq!(read.is_ok(), length >= MESSAGE);
+                prop_assert_eq!(read.is_ok(), length >= MESSAGE_BYTES);
             }
         }
     }

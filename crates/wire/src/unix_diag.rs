@@ -11,7 +11,7 @@ const SHOW_RQLEN: u32 = 0x10;
 const UNIX_DIAG_NAME: u16 = 0;
 const UNIX_DIAG_RQLEN: u16 = 4;
 /// `struct unix_diag_msg`.
-const MESSAGE: usize = 16;
+const MESSAGE_BYTES: usize = 16;
 
 /// A request for all listening Unix sockets of this network namespace.
 pub fn request_listeners() -> Vec<u8> {
@@ -50,7 +50,7 @@ impl<'a> Record<'a> {
         }
         let inode = u32_at(payload, 4).ok_or(short)?;
         let mut record = Record { inode, bound: &[], queue: 0, limit: 0 };
-        for (kind, value) in attributes(payload.get(MESSAGE..).ok_or(short)?) {
+        for (kind, value) in attributes(payload.get(MESSAGE_BYTES..).ok_or(short)?) {
             match kind {
                 UNIX_DIAG_NAME => record.bound = value,
                 UNIX_DIAG_RQLEN => {

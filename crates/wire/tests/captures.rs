@@ -43,12 +43,12 @@ fn read(bytes: &[u8]) -> (usize, Option<String>) {
                 assert!(packet.bytes.len() <= bytes.len());
                 packets += 1;
             }
-            Step::Other | Step::Comment(_) => {}
-            Step::More(wanted) => {
+            Step::Skipped | Step::Comment(_) => {}
+            Step::NeedBytes(wanted) => {
                 assert!(wanted > rest.len());
                 return (packets, (!rest.is_empty()).then(|| "cut off".to_string()));
             }
-            Step::Broken(broken) => return (packets, Some(broken.to_string())),
+            Step::Damaged(broken) => return (packets, Some(broken.to_string())),
         }
     }
 }
@@ -65,8 +65,8 @@ fn segments(bytes: &[u8]) -> usize {
                 let decoded = decode(packet.link, packet.bytes, packet.length);
                 segments += usize::from(decoded.is_ok_and(|decoded| Tcp::of(&decoded.ip).is_ok()));
             }
-            Step::Other | Step::Comment(_) => {}
-            Step::More(_) | Step::Broken(_) => return segments,
+            Step::Skipped | Step::Comment(_) => {}
+            Step::NeedBytes(_) | Step::Damaged(_) => return segments,
         }
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 fn grows(group: &CloseWait) -> bool {
     group.count.samples >= 3
         && group.left == 0
-        && !group.fell
+        && !group.decreased
         && group.settled >= GROWING
         && group.count.last >= group.count.first.saturating_add(GROWTH)
 }
@@ -187,7 +187,7 @@ mod tests {
         evidence.sockets.as_mut().unwrap().close_wait.push(CloseWait {
             pid: Some(7),
             count,
-            fell: false,
+            decreased: false,
             stayed: count.first,
             left: 0,
             settled: count.last,
@@ -225,7 +225,7 @@ mod tests {
         group(&mut evidence).left = 1;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let mut evidence = leaking(gauge(10, 60));
-        group(&mut evidence).fell = true;
+        group(&mut evidence).decreased = true;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         assert!(matches!(rule(&leaking(gauge(0, 4))), Verdict::RuledOut(_)));
         // A busy proxy: at the last look, some that the peer has just closed.

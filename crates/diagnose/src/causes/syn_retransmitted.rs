@@ -96,18 +96,21 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         findings.extend(packets::findings(evidence, packets, &known));
     }
     Verdict::of(findings, || {
-        let most = all.iter().map(|syn| syn.retrying).max().unwrap_or(0);
+        let most = all.iter().map(|syn| syn.retransmitting).max().unwrap_or(0);
         format!("SYNs repeated (at most {} to one destination)", number(most))
     })
 }
 
 fn of_all(syn: &SynSent) -> f64 {
-    share(syn.retrying as f64, (syn.seen as f64).max(syn.retrying as f64) + syn.established as f64)
+    share(
+        syn.retransmitting as f64,
+        (syn.connections as f64).max(syn.retransmitting as f64) + syn.established as f64,
+    )
 }
 
 fn counts(syn: &SynSent) -> bool {
-    let several = syn.retrying >= SEVERAL || u64::from(syn.most_tries) >= SEVERAL;
-    syn.retrying > 0 && several && of_all(syn) >= LEAST
+    let several = syn.retransmitting >= SEVERAL || u64::from(syn.max_retransmissions) >= SEVERAL;
+    syn.retransmitting > 0 && several && of_all(syn) >= LEAST
 }
 
 /// Seconds from the first SYN to its `tries`th repetition.
@@ -123,7 +126,7 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
     let process = name(&who).unwrap_or("a process").to_string();
     let remote = syn.remote;
     let linear = evidence.sysctl_number("net.ipv4.tcp_syn_linear_timeouts").unwrap_or(0);
-    let seconds = waited(syn.most_tries.max(1), linear);
+    let seconds = waited(syn.max_retransmissions.max(1), linear);
     let silent = syn.completed == 0 && syn.established == 0;
     let why = if silent {
         format!("{remote} answers nothing: gone, filtered on the way, or its\nlistener is full")
@@ -140,15 +143,15 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
         format!(
             "{} of {} seen in SYN_SENT repeated their SYN, {} at most;\n\
              TcpExtTCPSynRetrans +{}",
-            number(syn.retrying),
-            number(syn.seen),
-            count(u64::from(syn.most_tries), "time"),
+            number(syn.retransmitting),
+            number(syn.connections),
+            count(u64::from(syn.max_retransmissions), "time"),
             number(evidence.increase("TcpExtTCPSynRetrans").unwrap_or(0)),
         ),
     )
-    .over(evidence, "connections that repeat their SYN", syn.retrying as f64, "connections")
-    .over(evidence, "connections seen in SYN_SENT", syn.seen as f64, "connections")
-    .over(evidence, "most repetitions", f64::from(syn.most_tries), "SYNs");
+    .over(evidence, "connections that repeat their SYN", syn.retransmitting as f64, "connections")
+    .over(evidence, "connections seen in SYN_SENT", syn.connections as f64, "connections")
+    .over(evidence, "most repetitions", f64::from(syn.max_retransmissions), "SYNs");
     if let Some(growth) = evidence.increase("TcpExtTCPSynRetrans") {
         counted = counted.over(evidence, "TcpExtTCPSynRetrans", growth as f64, "packets");
     }
@@ -168,11 +171,11 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
         impact: Impact {
             text: format!(
                 "{} to {remote} waited {seconds} s and more ({} of those seen)",
-                count(syn.retrying, "connection"),
+                count(syn.retransmitting, "connection"),
                 percent(of_all(syn)),
             ),
             unit: ImpactUnit::ConnectionsDelayed,
-            amount: syn.retrying as f64,
+            amount: syn.retransmitting as f64,
             share: Some(of_all(syn)),
         },
         evidence: vec![counted, proof(Source::Sockets, "why", why)],
@@ -206,10 +209,10 @@ mod tests {
         evidence.sockets.as_mut().unwrap().syn_sent.push(SynSent {
             remote: end("198.18.0.9:80"),
             pids: vec![7],
-            retrying,
-            seen,
+            retransmitting: retrying,
+            connections: seen,
             completed: 0,
-            most_tries,
+            max_retransmissions: most_tries,
             established,
         });
         evidence

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use model::{Evidence, Focus, MissingEvidence, Packets};
-use sys::Kind;
+use sys::ErrorKind;
 use sys::packet_ring::{ANY, Settings};
 
 use super::analysis::{Analysis, HEADERS};
@@ -87,8 +87,8 @@ impl Background {
             Err(error) => Err(gap(format!("cannot start a thread for them: {error}"), None)),
             Ok((thread, Ok(Ok(())))) => Ok(Running { thread, stop }),
             Ok((_, Ok(Err(error)))) => match error.kind {
-                Kind::NotFound => return Err(Failure::Usage(error.to_string()).into()),
-                Kind::Permission => {
+                ErrorKind::NotFound => return Err(Failure::Usage(error.to_string()).into()),
+                ErrorKind::PermissionDenied => {
                     Err(gap("capturing needs CAP_NET_RAW".to_string(), Some("run as root")))
                 }
                 _ => Err(gap(error.to_string(), None)),
@@ -142,7 +142,7 @@ fn open(names: &[String], filter: &str) -> sys::Result<Vec<Source>> {
     for name in names {
         let source = capture_loop::source(name, settings, filter)?;
         sources.push(source.map_err(|refused| {
-            sys::Error::new("capture on", name, refused.to_string(), Kind::Other)
+            sys::Error::new("capture on", name, refused.to_string(), ErrorKind::Other)
         })?);
     }
     capture_loop::start(&mut sources)?;
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(filter(&focus), "tcp and (port 80 or port 443) and (host 198.18.0.7)");
         for link in [wire::capture::LinkType::LINUX_SLL2, wire::capture::LinkType::ETHERNET] {
             let filter = sys::filter::Filter::compile(&filter(&focus), link, HEADERS).unwrap();
-            assert!(filter.kernel().is_some(), "{link}");
+            assert!(filter.kernel_program().is_some(), "{link}");
         }
     }
 }

@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use sys::filter::Filter;
-use sys::packet_ring::{self, Counts, Frame, HOLD, PacketRing, Settings, Taken, Trouble};
+use sys::packet_ring::{
+    self, BLOCK_TIMEOUT, BlockRead, Counts, Frame, InterfaceProblem, PacketRing, Settings,
+};
 use wire::capture::Packet;
 use wire::capture::write::Flags;
 
@@ -56,11 +58,11 @@ impl Source {
         number: usize,
         left: &mut u64,
         sink: &mut dyn Sink,
-    ) -> anyhow::Result<Taken> {
+    ) -> anyhow::Result<BlockRead> {
         let link = self.ring.link();
-        let unfiltered = self.filter.kernel().is_none().then_some(&self.filter);
+        let unfiltered = self.filter.kernel_program().is_none().then_some(&self.filter);
         let mut failed = None;
-        let taken = self.ring.take(|frame| {
+        let taken = self.ring.read_block(|frame| {
             if unfiltered.is_some_and(|filter| !filter.matches(frame.bytes, frame.length)) {
                 return ControlFlow::Continue(());
             }
@@ -83,7 +85,7 @@ pub(crate) fn source(
     name: &str,
     settings: Settings,
     filter: &str,
-) -> sys::Result<Result<Source, sys::filter::Refused>> {
+) -> sys::Result<Result<Source, sys::filter::FilterError>> {
     let ring = PacketRing::open(name, settings)?;
     let filter = Filter::compile(filter, ring.link(), settings.snap_length);
     Ok(filter.map(|filter| Source::new(ring, filter)))
@@ -91,7 +93,7 @@ pub(crate) fn source(
 
 /// Lets packets come.
 pub(crate) fn start(sources: &mut [Source]) -> sys::Result<()> {
-    sources.iter_mut().try_for_each(|source| source.ring.start(source.filter.kernel()))
+    sources.iter_mut().try_for_each(|source| source.ring.start(source.filter.kernel_program()))
 }
 
 /// Captures until it is time to stop, then takes what the rings still have. `note` is told what
@@ -119,7 +121,7 @@ pub(crate) fn run(
         source.ring.stop()?;
     }
     // The kernel hands over its last block a little later, and none that is empty.
-    let last = Instant::now() + 2 * HOLD;
+    let last = Instant::now() + 2 * BLOCK_TIMEOUT;
     while left > 0 {
         // Asked before the last look, between which and now this process may have waited for a CPU.
         let is_last = Instant::now() >= last;
@@ -127,7 +129,7 @@ pub(crate) fn run(
             if is_last {
                 break;
             }
-            std::thread::sleep(HOLD / 5);
+            std::thread::sleep(BLOCK_TIMEOUT / 5);
         }
     }
     count(sources, sink)?;
@@ -142,7 +144,7 @@ fn round(sources: &mut [Source], left: &mut u64, sink: &mut dyn Sink) -> anyhow:
         if *left == 0 {
             break;
         }
-        any |= source.block(number, left, sink)? != Taken::Nothing;
+        any |= source.block(number, left, sink)? != BlockRead::Empty;
     }
     Ok(any)
 }
@@ -158,12 +160,12 @@ fn count(sources: &mut [Source], sink: &mut dyn Sink) -> anyhow::Result<()> {
 fn look(sources: &mut [Source], note: &mut dyn FnMut(String)) {
     for source in sources.iter_mut().filter(|source| !source.gone) {
         let name = source.ring.name();
-        match source.ring.trouble() {
+        match source.ring.interface_problem() {
             None => {}
-            Some(Trouble::Down) => {
+            Some(InterfaceProblem::Down) => {
                 note(format!("{name} is down; its packets are captured when it is up"));
             }
-            Some(Trouble::Gone) => {
+            Some(InterfaceProblem::Removed) => {
                 note(format!("{name} was removed"));
                 source.gone = true;
             }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use model::Setting;
 use sys::{Error, Machine};
-use wire::applog::Dialect;
+use wire::applog::LogFormat;
 
 use super::inside::Inside;
 use super::recognise::{self, Kind};
@@ -44,7 +44,7 @@ pub(super) struct Declared {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reading {
     /// In this dialect.
-    As(Dialect),
+    As(LogFormat),
     /// Its lines tell.
     Recognise,
     /// Not at all: nothing in it is of use here.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sys::{Kind, Machine, Result, Stat};
+use sys::{ErrorKind, Machine, Result, Stat};
 
 /// Most open files of one process that are looked at.
 const MOST_FILES: usize = 4096;
@@ -46,7 +46,7 @@ pub(super) fn open_logs(machine: &dyn Machine, pid: u32, scan: Scan) -> Result<V
         Some(below) => {
             // Without permission every link would fail in silence.
             match machine.link(&folder.join("0")) {
-                Err(error) if error.kind == Kind::Permission => return Err(error),
+                Err(error) if error.kind == ErrorKind::PermissionDenied => return Err(error),
                 _ => (0..below).collect(),
             }
         }

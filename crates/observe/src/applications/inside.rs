@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use sys::{Error, Kind, Machine, Result, Stat};
+use sys::{Error, ErrorKind, Machine, Result, Stat};
 
 /// Most links followed in one path, as the kernel does (`MAXSYMLINKS`).
 const MOST_LINKS: u32 = 40;
@@ -30,7 +30,7 @@ impl Inside {
     pub(super) fn of(machine: &dyn Machine, pid: u32) -> Result<Inside> {
         let root = format!("/proc/{pid}/root");
         match machine.list(Path::new(&format!("{root}/")), &mut |_| {}) {
-            Err(error) if error.kind == Kind::Permission => {
+            Err(error) if error.kind == ErrorKind::PermissionDenied => {
                 // Without root: the same paths hold when it lives in this PID namespace, which
                 // containers never do.
                 if nested(machine, pid) {
@@ -38,7 +38,9 @@ impl Inside {
                 }
                 Ok(Inside { pid, root: String::new() })
             }
-            Err(error) if error.kind == Kind::NotFound => Ok(Inside { pid, root: String::new() }),
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                Ok(Inside { pid, root: String::new() })
+            }
             _ => Ok(Inside { pid, root }),
         }
     }
@@ -100,11 +102,11 @@ impl Inside {
         let path = self.path(machine, seen);
         let stat = machine.stat(&path)?;
         if !stat.regular {
-            return Err(Error::new("read", seen, "it is no regular file", Kind::Other));
+            return Err(Error::new("read", seen, "it is no regular file", ErrorKind::Other));
         }
         if stat.size > LARGEST_CONFIGURATION {
             let what = format!("it is longer than {LARGEST_CONFIGURATION} bytes");
-            return Err(Error::new("read", seen, what, Kind::Other));
+            return Err(Error::new("read", seen, what, ErrorKind::Other));
         }
         let mut bytes = Vec::new();
         machine.read(&path, &mut bytes)?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use model::{AppLog, Capability, Source};
 use sys::{Machine, Stat};
-use wire::applog::{Dialect, Tally};
+use wire::applog::{LogFormat, Tally};
 
 use super::configuration::{Declared, Reading};
 use super::files::{self, Open, Scan};
@@ -144,7 +144,7 @@ impl Logs {
                     note(context, &subject, why, Some(&format!("set it to a file ({place})")));
                     return;
                 }
-                Err(error) if error.kind == sys::Kind::NotFound => {}
+                Err(error) if error.kind == sys::ErrorKind::NotFound => {}
                 Err(error) => {
                     if few(context, &subject) {
                         context.missing(Source::Logs, subject, &error);
@@ -312,10 +312,10 @@ impl Log {
         log.lines = tally.lines();
         log.statuses = tally.statuses();
         log.complaints = tally.complaints();
-        if matches!(dialect, Some(Dialect::Access(_))) && tally.unread() * 2 > tally.lines() {
+        if matches!(dialect, Some(LogFormat::Access(_))) && tally.unparsed() * 2 > tally.lines() {
             let why = format!(
                 "{} of {} lines have no status where their format puts it",
-                tally.unread(),
+                tally.unparsed(),
                 tally.lines()
             );
             context.missing_because(

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use memchr::{memchr, memrchr};
 use sys::{Machine, Result};
-use wire::applog::{Dialect, Tally};
+use wire::applog::{LogFormat, Tally};
 
 /// Most bytes read of an access log in one window.
 pub(super) const MOST_OF_ACCESS: u64 = 8 << 20;
@@ -23,8 +23,8 @@ const LINES_TO_RECOGNISE: usize = 50;
 const BYTES_TO_RECOGNISE: usize = 64 << 10;
 
 /// Most bytes read of a log in this dialect.
-pub(super) fn most(dialect: &Dialect) -> u64 {
-    if matches!(dialect, Dialect::Access(_)) { MOST_OF_ACCESS } else { MOST_OF_ERRORS }
+pub(super) fn most(dialect: &LogFormat) -> u64 {
+    if matches!(dialect, LogFormat::Access(_)) { MOST_OF_ACCESS } else { MOST_OF_ERRORS }
 }
 
 /// The dialect of the first line from an offset that has a known form.
@@ -37,12 +37,12 @@ pub(super) fn recognise(
     from: u64,
     to: u64,
     buffer: &mut Vec<u8>,
-) -> Result<Option<Dialect>> {
+) -> Result<Option<LogFormat>> {
     let length = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
     buffer.resize(length.min(BYTES_TO_RECOGNISE), 0);
     let filled = fill(machine, path, from, buffer)?;
     let lines = buffer[..filled].split(|b| *b == b'\n').take(LINES_TO_RECOGNISE);
-    Ok(lines.filter(|line| !line.is_empty()).find_map(Dialect::recognise))
+    Ok(lines.filter(|line| !line.is_empty()).find_map(LogFormat::recognise))
 }
 
 /// Counts the lines between two offsets, reading at most `most` bytes; gives the bytes of which
@@ -56,7 +56,7 @@ pub(super) fn count(
     path: &Path,
     (from, to): (u64, u64),
     most: u64,
-    dialect: &Dialect,
+    dialect: &LogFormat,
     tally: &mut Tally,
     buffer: &mut Vec<u8>,
 ) -> Result<u64> {
@@ -77,7 +77,7 @@ pub(super) fn count(
             _ => memchr(b'\n', bytes).map_or(filled, |at| at + 1),
         };
         let last = memrchr(b'\n', bytes).map_or(first, |at| at + 1).max(first);
-        tally.take(dialect, &bytes[first..last]);
+        tally.count(dialect, &bytes[first..last]);
         counted += (last - first) as u64;
     }
     Ok(counted)
@@ -88,7 +88,7 @@ fn whole(
     path: &Path,
     from: u64,
     to: u64,
-    dialect: &Dialect,
+    dialect: &LogFormat,
     tally: &mut Tally,
     buffer: &mut Vec<u8>,
 ) -> Result<u64> {
@@ -105,7 +105,7 @@ fn whole(
         at += filled as u64;
         let bytes = &buffer[..kept + filled];
         let end = memrchr(b'\n', bytes).map_or(0, |last| last + 1);
-        tally.take(dialect, &bytes[..end]);
+        tally.count(dialect, &bytes[..end]);
         kept = bytes.len() - end;
         // A line longer than a block is none that is known.
         if kept > BLOCK {

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use model::{Change, Conntrack, Evidence, Gauge, Source};
-use sys::{Error, Kind, Machine, Netlink};
+use sys::{Error, ErrorKind, Machine, Netlink};
 use wire::conntrack::{self, Entry};
 use wire::netlink::messages;
 
@@ -193,12 +193,12 @@ fn payloads(
         for message in messages(datagram) {
             match message {
                 Err(malformed) => {
-                    failed = Some(Error::new(tried, on, malformed.to_string(), Kind::Other));
+                    failed = Some(Error::new(tried, on, malformed.to_string(), ErrorKind::Other));
                     return ControlFlow::Break(());
                 }
                 Ok(message) => {
                     if let Some(errno) = message.error() {
-                        failed = Some(Error::kernel(tried, on, errno));
+                        failed = Some(Error::from_kernel(tried, on, errno));
                     }
                     if message.is_end() || failed.is_some() || payload(message.payload).is_break() {
                         return ControlFlow::Break(());

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use model::{Capability, Evidence, Gauge, Process, Source};
-use sys::{Error, Kind};
+use sys::{Error, ErrorKind};
 
 use crate::{Context, Observe, holders};
 
@@ -151,7 +151,7 @@ impl Processes {
             match holders::some(context, pid) {
                 Ok(true) => holding.push(pid),
                 Ok(false) => {}
-                Err(Error { kind: Kind::Permission, .. }) => {
+                Err(Error { kind: ErrorKind::PermissionDenied, .. }) => {
                     self.denied.insert(pid);
                 }
                 Err(_) => {} // it ended meanwhile

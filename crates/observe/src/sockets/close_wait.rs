@@ -129,7 +129,7 @@ fn summary(pid: Option<u32>, sockets: &[Seen], looks: u32) -> CloseWait {
     CloseWait {
         pid,
         count,
-        fell,
+        decreased: fell,
         stayed: sockets.iter().filter(|s| s.first_look == 0 && s.last_look == last).count() as u64,
         left: sockets.iter().filter(|s| s.last_look < last).count() as u64,
         settled: sockets.iter().filter(|s| s.last_look == last && s.first_look + 2 <= last).count()
@@ -210,7 +210,7 @@ mod tests {
         }
         let sockets: Vec<_> = looks.sockets.into_values().collect();
         let seen = summary(Some(7), &sockets, 4);
-        assert_eq!((seen.count.first, seen.count.last, seen.fell), (1, 4, false));
+        assert_eq!((seen.count.first, seen.count.last, seen.decreased), (1, 4, false));
         assert_eq!((seen.stayed, seen.left, seen.local_port), (1, 0, Some(80)));
         assert_eq!(seen.settled, 2, "the other two came at the last looks");
         assert_eq!(seen.remote, None);
@@ -221,7 +221,7 @@ mod tests {
         looks.end_of_look();
         let sockets: Vec<_> = looks.sockets.into_values().collect();
         let seen = summary(None, &sockets, 2);
-        assert!(seen.fell);
+        assert!(seen.decreased);
         assert_eq!((seen.stayed, seen.left, seen.count.last), (0, 1, 0));
     }
 }

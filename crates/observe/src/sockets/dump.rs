@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use sys::{Error, Kind, Machine, Netlink, Result};
+use sys::{Error, ErrorKind, Machine, Netlink, Result};
 use wire::netlink::messages;
 use wire::sock_diag::Record;
 use wire::unix_diag;
@@ -68,12 +68,12 @@ pub fn datagrams(
             match message {
                 Err(malformed) => {
                     let what = malformed.to_string();
-                    failed = Some(Error::new(ASK, "sockets", what, Kind::Other));
+                    failed = Some(Error::new(ASK, "sockets", what, ErrorKind::Other));
                     return ControlFlow::Break(());
                 }
                 Ok(message) => {
                     if let Some(errno) = message.error() {
-                        failed = Some(Error::kernel(ASK, "sockets", errno));
+                        failed = Some(Error::from_kernel(ASK, "sockets", errno));
                         return ControlFlow::Break(());
                     }
                     end |= message.is_end();

@@ -83,15 +83,15 @@ impl SynSents {
                     pids: most_frequent(
                         sockets().flat_map(|s| context.holders_of(s.inode)).copied(),
                     ),
-                    retrying: sockets().filter(|s| s.tries > 0).count() as u64,
-                    seen: sockets().count() as u64,
+                    retransmitting: sockets().filter(|s| s.tries > 0).count() as u64,
+                    connections: sockets().count() as u64,
                     completed: sockets().filter(|s| s.tries > 0 && s.completed).count() as u64,
-                    most_tries: sockets().map(|s| s.tries).max().unwrap_or(0),
+                    max_retransmissions: sockets().map(|s| s.tries).max().unwrap_or(0),
                     established: self.established.get(&remote).copied().unwrap_or(0),
                 }
             })
             .collect();
-        all.sort_by(|a, b| b.retrying.cmp(&a.retrying).then(a.remote.cmp(&b.remote)));
+        all.sort_by(|a, b| b.retransmitting.cmp(&a.retransmitting).then(a.remote.cmp(&b.remote)));
         all.truncate(TOLD);
         all
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use model::{Capability, Evidence, Source};
-use sys::Kind;
+use sys::ErrorKind;
 
 use crate::{Context, Observe};
 
@@ -97,7 +97,7 @@ impl Observe for Sysctls {
                     let text = String::from_utf8_lossy(&context.buffer).trim_end().to_string();
                     all.insert((*name).to_string(), text);
                 }
-                Err(error) if error.kind == Kind::NotFound => {}
+                Err(error) if error.kind == ErrorKind::NotFound => {}
                 Err(error) => context.missing(Source::Sysctls, *name, &error),
             }
         }

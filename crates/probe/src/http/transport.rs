@@ -66,7 +66,7 @@ impl Transport {
             Address::Unix(path) => connect(&socket, &SocketAddrUnix::new(path.as_path())?),
         };
         // Without stamps the times are this thread's own.
-        let stamped = stamped && sys::stamped::stamp_arrivals(&socket).is_ok();
+        let stamped = stamped && sys::timestamps::enable_receive_timestamps(&socket).is_ok();
         match begun {
             Ok(()) | Err(Errno::INPROGRESS) => {
                 Ok(Transport { socket, tls: None, stamped, arrived: None })
@@ -150,7 +150,7 @@ impl Transport {
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, Stuck> {
         let Some(tls) = &mut self.tls else {
             if self.stamped {
-                let (read, arrived) = sys::stamped::receive(&self.socket, into)?;
+                let (read, arrived) = sys::timestamps::receive(&self.socket, into)?;
                 self.arrived = arrived;
                 return Ok(read);
             }

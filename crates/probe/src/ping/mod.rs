@@ -226,7 +226,7 @@ pub fn run(
 /// Bytes of payload that are sent: UDP has the number of the packet in it.
 fn sent_size(target: &Asked) -> usize {
     match target.how {
-        How::Udp => target.size.max(wire::packet::build::NUMBERED),
+        How::Udp => target.size.max(wire::packet::build::MIN_PAYLOAD_BYTES),
         How::Icmp | How::Tcp => target.size,
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use model::ReplyKind;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use sys::probe_socket::{Carries, ProbeSocket};
+use sys::probe_socket::{ProbeSocket, SocketKind};
 use wire::packet::build;
 
 use super::way::{Came, News, Number, Way};
@@ -30,9 +30,10 @@ pub(super) struct UdpWay {
 impl UdpWay {
     pub(super) fn open(asked: &Asked, settings: &Settings) -> Result<Self, Error> {
         let to = asked.to;
-        let socket = ProbeSocket::open(Carries::Udp, &settings.socket(to.ip())).map_err(failed)?;
+        let socket =
+            ProbeSocket::open(SocketKind::Udp, &settings.socket(to.ip())).map_err(failed)?;
         if let Some(hops) = settings.hops {
-            socket.set_hops(hops).map_err(failed)?;
+            socket.set_ttl(hops).map_err(failed)?;
         }
         socket.connect(to).map_err(|errno| Error::Failed(unsent(errno, to.ip())))?;
         let socket = NumberedSocket::new(socket);
@@ -42,15 +43,16 @@ impl UdpWay {
 
 impl Way for UdpWay {
     fn send(&mut self, number: u64) -> Result<(), String> {
-        build::payload(&mut self.payload, number as u16, self.size);
-        self.socket.forget_error();
+        build::probe_payload(&mut self.payload, number as u16, self.size);
+        self.socket.clear_pending_error();
         let sent = self.socket.send(number, &self.payload, None);
         sent.map_err(|errno| unsent(errno, self.to.ip()))
     }
 
     fn take(&mut self, tell: &mut dyn FnMut(News)) -> Result<(), Error> {
         // Which datagram a payload is of, if it is one of these, whole enough.
-        let number = |payload: &[u8]| build::number_of(payload).map_or(Number::Oldest, Number::Low);
+        let number =
+            |payload: &[u8]| build::probe_number(payload).map_or(Number::Oldest, Number::Low);
         self.socket.take(&mut |said| {
             tell(match said {
                 Said::Left(number, at) => News::Left(number, at),
@@ -62,7 +64,7 @@ impl Way for UdpWay {
                     number: number(bytes),
                     kind: ReplyKind::Datagram,
                     from: received.from,
-                    hops: received.hops,
+                    hops: received.ttl,
                     bytes: u32::try_from(bytes.len()).ok(),
                     at,
                 }),

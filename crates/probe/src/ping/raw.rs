@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use model::ReplyKind;
-use sys::probe_socket::{Carries, ProbeSocket};
+use sys::probe_socket::{ProbeSocket, SocketKind};
 use wire::packet::icmp::{Icmp, Quoted};
 use wire::packet::{build, tcp};
 
@@ -43,16 +43,16 @@ impl EchoWay {
     pub(super) fn open(asked: &Asked, settings: &Settings) -> Result<Self, Error> {
         let target = asked.to.ip();
         let socket_settings = settings.socket(target);
-        let (socket, raw) = match ProbeSocket::open(Carries::RawIcmp, &socket_settings) {
+        let (socket, raw) = match ProbeSocket::open(SocketKind::RawIcmp, &socket_settings) {
             Ok(socket) => (socket, true),
-            Err(error) if error.kind == sys::Kind::Permission => {
-                let other = ProbeSocket::open(Carries::Echo, &socket_settings);
+            Err(error) if error.kind == sys::ErrorKind::PermissionDenied => {
+                let other = ProbeSocket::open(SocketKind::Echo, &socket_settings);
                 (other.map_err(|_| no_right(error))?, false)
             }
             Err(error) => return Err(failed(error)),
         };
         if let Some(hops) = settings.hops {
-            socket.set_hops(hops).map_err(failed)?;
+            socket.set_ttl(hops).map_err(failed)?;
         }
         Ok(EchoWay {
             socket: NumberedSocket::new(socket),
@@ -114,7 +114,7 @@ impl Way for EchoWay {
                         number: Number::Low(number),
                         kind,
                         from: received.from,
-                        hops: received.hops,
+                        hops: received.ttl,
                         bytes: u32::try_from(bytes.len()).ok(),
                         at,
                     }));
@@ -165,20 +165,22 @@ impl SynWay {
     ) -> Result<Option<Self>, Error> {
         let to = asked.to;
         let mut socket_settings = settings.socket(to.ip());
-        let segments = match ProbeSocket::open(Carries::RawTcp, &socket_settings) {
+        let segments = match ProbeSocket::open(SocketKind::RawTcp, &socket_settings) {
             Ok(socket) => socket,
-            Err(error) if error.kind == sys::Kind::Permission => return Ok(None),
+            Err(error) if error.kind == sys::ErrorKind::PermissionDenied => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-        segments.only_from(to).map_err(failed)?;
-        let errors = ProbeSocket::open(Carries::RawIcmp, &socket_settings).map_err(failed)?;
+        segments.accept_only_from(to).map_err(failed)?;
+        let errors = ProbeSocket::open(SocketKind::RawIcmp, &socket_settings).map_err(failed)?;
         let source = source(to, settings)?;
         if let Some(hops) = settings.hops {
-            segments.set_hops(hops).map_err(failed)?;
+            segments.set_ttl(hops).map_err(failed)?;
         }
         socket_settings.source = Some(source);
         let held: Vec<ProbeSocket> = (0..ports(settings, targets))
-            .map(|_| ProbeSocket::open(Carries::HeldTcp, &socket_settings).map_err(failed))
+            .map(|_| {
+                ProbeSocket::open(SocketKind::ReservedTcpPort, &socket_settings).map_err(failed)
+            })
             .collect::<Result<_, Error>>()?;
         let ports = held.iter().map(|socket| Ok(socket.local().map_err(failed)?.port()));
         let ports = ports.collect::<Result<_, Error>>()?;
@@ -207,7 +209,7 @@ impl Syns {
             return None;
         }
         let flags = tcp::Flags(u16::from(head[13]));
-        let kind = if flags.has(tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0)) {
+        let kind = if flags.all(tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0)) {
             ReplyKind::SynAck
         } else if flags.any(tcp::Flags::RST) {
             ReplyKind::Reset
@@ -263,7 +265,7 @@ impl Way for SynWay {
             Said::Left(number, at) => tell(News::Left(number, at)),
             Said::Error { .. } => {}
             Said::Packet { bytes, received, at } => {
-                let (from, hops) = (received.from, received.hops);
+                let (from, hops) = (received.from, received.ttl);
                 let answer = if are_errors { syns.error(bytes) } else { syns.answer(bytes, from) };
                 if let Some((number, kind)) = answer {
                     tell(News::Came(Came { number, kind, from, hops, bytes: None, at }));
@@ -286,7 +288,7 @@ impl Way for SynWay {
 ///
 /// No route.
 pub(crate) fn source(to: SocketAddr, settings: &Settings) -> Result<IpAddr, Error> {
-    let socket = ProbeSocket::open(Carries::Udp, &settings.socket(to.ip())).map_err(failed)?;
+    let socket = ProbeSocket::open(SocketKind::Udp, &settings.socket(to.ip())).map_err(failed)?;
     // A port is needed, and of no meaning: nothing is sent.
     let to = SocketAddr::new(to.ip(), to.port().max(1));
     socket.connect(to).map_err(|errno| Error::Failed(unsent(errno, to.ip())))?;

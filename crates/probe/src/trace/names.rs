@@ -34,7 +34,7 @@ impl Names {
                         Err(_) => return,
                     };
                     let Ok(address) = next else { return };
-                    if give.send((address, sys::probe_socket::name_of(address))).is_err() {
+                    if give.send((address, sys::probe_socket::reverse_dns_name(address))).is_err() {
                         return;
                     }
                 }

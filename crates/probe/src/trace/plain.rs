@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use model::ReplyKind;
 use rustix::io::Errno;
-use sys::probe_socket::{Carries, ProbeSocket, Told};
+use sys::probe_socket::{ErrorQueueEvent, ProbeSocket, SocketKind};
 use wire::packet::build;
-use wire::packet::icmp::meaning;
+use wire::packet::icmp::error_kind;
 
 use super::Settings;
 use super::way::{Answer, News, Unsent, Way, Which};
@@ -39,8 +39,12 @@ impl PlainWay {
     }
 
     fn headers(&self) -> usize {
-        let ip = if self.settings.to.is_ipv6() { build::V6_HEADER } else { build::V4_HEADER };
-        ip + build::SHORT_HEADER
+        let ip = if self.settings.to.is_ipv6() {
+            build::V6_HEADER_BYTES
+        } else {
+            build::V4_HEADER_BYTES
+        };
+        ip + build::UDP_HEADER_BYTES
     }
 
     fn socket(&self, hops: u8) -> Result<ProbeSocket, Unsent> {
@@ -48,8 +52,8 @@ impl PlainWay {
         let mut settings = self.settings.ping().socket(to.ip());
         settings.dont_fragment = self.settings.mtu;
         let words = |error: sys::Error| Unsent::Other(error.to_string());
-        let socket = ProbeSocket::open(Carries::Udp, &settings).map_err(words)?;
-        socket.set_hops(hops).map_err(words)?;
+        let socket = ProbeSocket::open(SocketKind::Udp, &settings).map_err(words)?;
+        socket.set_ttl(hops).map_err(words)?;
         socket.connect(to).map_err(|errno| Unsent::Other(unsent(errno, to.ip())))?;
         Ok(socket)
     }
@@ -59,7 +63,7 @@ impl Way for PlainWay {
     fn send(&mut self, number: u64, hops: u8, length: usize) -> Result<(), Unsent> {
         let socket = self.socket(hops)?;
         let size = length.saturating_sub(self.headers());
-        build::payload(&mut self.payload, number as u16, size);
+        build::probe_payload(&mut self.payload, number as u16, size);
         match socket.send(&self.payload, None) {
             Ok(()) => {}
             Err(Errno::MSGSIZE) => return Err(Unsent::TooLarge),
@@ -87,19 +91,19 @@ impl Way for PlainWay {
         };
         for (number, socket) in &self.open {
             for _ in 0..AT_ONCE {
-                match socket.told(&mut self.buffer).map_err(failed)? {
+                match socket.read_error_queue(&mut self.buffer).map_err(failed)? {
                     None => break,
-                    Some(Told::Sent { at, .. }) => tell(News::Left(*number, at)),
-                    Some(Told::Error(error)) => {
+                    Some(ErrorQueueEvent::Sent { at, .. }) => tell(News::Left(*number, at)),
+                    Some(ErrorQueueEvent::Error(error)) => {
                         let (Some((kind, code)), Some(from)) = (error.icmp, error.offender) else {
                             continue;
                         };
-                        if let Some(kind) = meaning(v6, kind, code) {
+                        if let Some(kind) = error_kind(v6, kind, code) {
                             let mtu = Some(error.info).filter(|_| kind == ReplyKind::TooBig);
                             tell(answer(*number, kind, from, error.at, mtu));
                         }
                     }
-                    Some(Told::Other) => {}
+                    Some(ErrorQueueEvent::Other) => {}
                 }
             }
             if let Some(received) = socket.receive(&mut self.buffer).map_err(failed)? {
@@ -124,7 +128,7 @@ impl Way for PlainWay {
     }
 
     fn usual(&self) -> usize {
-        super::LENGTH.max(self.headers() + build::NUMBERED)
+        super::LENGTH.max(self.headers() + build::MIN_PAYLOAD_BYTES)
     }
 
     fn known_mtu(&self) -> Option<u32> {

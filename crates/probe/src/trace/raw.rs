@@ -9,7 +9,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use model::{ReplyKind, TraceMethod};
 use rustix::io::Errno;
-use sys::probe_socket::{Carries, ProbeSocket, Received};
+use sys::probe_socket::{ProbeSocket, Received, SocketKind};
 use wire::packet::build::{self, V4Header};
 use wire::packet::icmp::{Icmp, Quoted};
 use wire::packet::{tcp, udp};
@@ -59,29 +59,29 @@ impl RawWay {
         sockets.with_header = with_header;
         sockets.dont_fragment = settings.mtu;
         let carries = match settings.method {
-            TraceMethod::Udp => Carries::RawUdp,
-            TraceMethod::Tcp => Carries::RawTcp,
-            TraceMethod::Icmp => Carries::RawIcmp,
+            TraceMethod::Udp => SocketKind::RawUdp,
+            TraceMethod::Tcp => SocketKind::RawTcp,
+            TraceMethod::Icmp => SocketKind::RawIcmp,
         };
         let out = match ProbeSocket::open(carries, &sockets) {
             Ok(socket) => socket,
-            Err(error) if error.kind == sys::Kind::Permission => return Ok(None),
+            Err(error) if error.kind == sys::ErrorKind::PermissionDenied => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
         sockets.with_header = false;
         let errors = if settings.method == TraceMethod::Icmp {
             None
         } else {
-            out.only_from(to).map_err(failed)?;
-            Some(ProbeSocket::open(Carries::RawIcmp, &sockets).map_err(failed)?)
+            out.accept_only_from(to).map_err(failed)?;
+            Some(ProbeSocket::open(SocketKind::RawIcmp, &sockets).map_err(failed)?)
         };
         sockets.source = Some(source);
         let held = match settings.method {
-            TraceMethod::Tcp => ProbeSocket::open(Carries::HeldTcp, &sockets),
-            TraceMethod::Udp | TraceMethod::Icmp => ProbeSocket::open(Carries::Udp, &sockets),
+            TraceMethod::Tcp => ProbeSocket::open(SocketKind::ReservedTcpPort, &sockets),
+            TraceMethod::Udp | TraceMethod::Icmp => ProbeSocket::open(SocketKind::Udp, &sockets),
         };
         let held = held.map_err(failed)?;
-        let path = ProbeSocket::open(Carries::Udp, &sockets).map_err(failed)?;
+        let path = ProbeSocket::open(SocketKind::Udp, &sockets).map_err(failed)?;
         // Only asked for the MTU; nothing is sent.
         let _ = path.connect(std::net::SocketAddr::new(to.ip(), to.port().max(1)));
         let port = held.local().map_err(failed)?.port();
@@ -106,10 +106,10 @@ impl RawWay {
 
     /// Bytes of IP and transport headers.
     fn headers(&self) -> usize {
-        let ip = if self.flow.v6() { build::V6_HEADER } else { build::V4_HEADER };
+        let ip = if self.flow.v6() { build::V6_HEADER_BYTES } else { build::V4_HEADER_BYTES };
         let transport = match self.flow.method {
-            TraceMethod::Tcp => build::SYN_HEADER,
-            TraceMethod::Udp | TraceMethod::Icmp => build::SHORT_HEADER,
+            TraceMethod::Tcp => build::SYN_HEADER_BYTES,
+            TraceMethod::Udp | TraceMethod::Icmp => build::UDP_HEADER_BYTES,
         };
         ip + transport
     }
@@ -121,8 +121,10 @@ impl RawWay {
         let ports = (self.flow.port, self.flow.ends.to.port());
         match self.flow.method {
             TraceMethod::Udp => {
-                build::payload(&mut self.payload, low, payload);
-                if let Some(flow) = self.payload.get_mut(build::NUMBERED..build::NUMBERED + FLOW) {
+                build::probe_payload(&mut self.payload, low, payload);
+                if let Some(flow) =
+                    self.payload.get_mut(build::MIN_PAYLOAD_BYTES..build::MIN_PAYLOAD_BYTES + FLOW)
+                {
                     flow.copy_from_slice(&self.flow.port.to_be_bytes());
                 }
                 build::datagram(&mut self.packet, ends, ports, &self.payload);
@@ -189,13 +191,14 @@ impl Flow {
                 // A NAT may have changed ports; then the flow behind the number tells.
                 let ports = quoted.ports()?;
                 let ours = ports == (self.port, self.ends.to.port());
-                let flow = quoted.payload().get(build::NUMBERED..build::NUMBERED + FLOW);
+                let flow =
+                    quoted.payload().get(build::MIN_PAYLOAD_BYTES..build::MIN_PAYLOAD_BYTES + FLOW);
                 let flow = flow.map(|flow| flow == self.port.to_be_bytes());
                 if flow == Some(false) || (flow.is_none() && !ours) {
                     return None;
                 }
                 let by_id = quoted.id.filter(|_| ours).map(|id| id.wrapping_sub(1));
-                build::number_of(quoted.payload()).or(by_id)
+                build::probe_number(quoted.payload()).or(by_id)
             }
             TraceMethod::Tcp => {
                 let offset = quoted.tcp_sequence()?.wrapping_sub(self.first);
@@ -276,7 +279,7 @@ impl Flow {
         }
         let (which, kind) = match self.method {
             TraceMethod::Udp => {
-                let number = bytes.get(build::SHORT_HEADER..).and_then(build::number_of);
+                let number = bytes.get(build::UDP_HEADER_BYTES..).and_then(build::probe_number);
                 (number.map_or(Which::AtTarget, Which::Low), ReplyKind::Datagram)
             }
             TraceMethod::Tcp => {
@@ -284,7 +287,7 @@ impl Flow {
                 let flags = tcp::Flags(u16::from(head[13]));
                 let kind = if flags.any(tcp::Flags::RST) {
                     ReplyKind::Reset
-                } else if flags.has(tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0)) {
+                } else if flags.all(tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0)) {
                     ReplyKind::SynAck
                 } else {
                     return None;
@@ -308,20 +311,20 @@ impl Way for RawWay {
         let sent = match (source, to.ip()) {
             (IpAddr::V4(source), IpAddr::V4(target)) => {
                 let header = build::v4_header(&V4Header {
-                    ends: (source, target),
+                    addresses: (source, target),
                     protocol: self.flow.protocol(),
-                    hops,
+                    ttl: hops,
                     tos: self.flow.tos,
                     // Zero is replaced by the kernel: the number is one less.
                     id: (number as u16).wrapping_add(1),
-                    whole: self.dont_fragment,
+                    dont_fragment: self.dont_fragment,
                     length: self.packet.len(),
                 });
                 let whole = [&header[..], &self.packet[..]].concat();
                 self.out.send(number, &whole, Some(to.ip()))
             }
             _ => {
-                let hops = self.out.set_hops(hops).map_err(|error| error.to_string());
+                let hops = self.out.set_ttl(hops).map_err(|error| error.to_string());
                 hops.map_err(Unsent::Other)?;
                 self.out.send(number, &self.packet, Some(to.ip()))
             }
@@ -369,7 +372,7 @@ impl Way for RawWay {
             // Many filters drop a SYN with data.
             TraceMethod::Tcp => self.headers(),
             TraceMethod::Udp | TraceMethod::Icmp => {
-                super::LENGTH.max(self.headers() + build::NUMBERED + FLOW)
+                super::LENGTH.max(self.headers() + build::MIN_PAYLOAD_BYTES + FLOW)
             }
         }
     }

@@ -118,7 +118,7 @@ impl Recorder {
         let Ok(info) = sys::tcp_socket::tcp_info(socket) else { return true };
         let now = Instant::now();
         let old = self.memory.is_none_or(|(at, _)| now - at >= MEMORY_EVERY);
-        if old && let Ok(memory) = sys::tcp_socket::memory(socket) {
+        if old && let Ok(memory) = sys::tcp_socket::socket_memory(socket) {
             self.memory = Some((now, memory));
             self.look(&info, &memory);
         }

@@ -37,7 +37,7 @@ pub fn of(passed: &Passed<'_>, since: &Parts, mut each: impl FnMut(CapturedEvent
         _ => None,
     };
     match (repeated, event.kind) {
-        (Some(_), _) if tcp.flags.has(Flags::SYN) => {
+        (Some(_), _) if tcp.flags.all(Flags::SYN) => {
             add(EventKind::SynRetransmission, passed.side, lost)
         }
         (Some(kind), _) => add(kind, passed.side, lost),
@@ -52,9 +52,9 @@ pub fn of(passed: &Passed<'_>, since: &Parts, mut each: impl FnMut(CapturedEvent
         };
         add(kind, stall.side, Some(stall.lasted));
     }
-    if tcp.flags.has(Flags::RST) {
+    if tcp.flags.all(Flags::RST) {
         add(EventKind::Reset, passed.side, None);
-    } else if tcp.window == 0 && !tcp.flags.has(Flags::SYN) {
+    } else if tcp.window == 0 && !tcp.flags.all(Flags::SYN) {
         add(EventKind::ZeroWindow, passed.side, None);
     }
 }

@@ -228,11 +228,11 @@ impl Recorder {
 
     fn step(&mut self, passed: &Passed<'_>, own: usize, since: &Parts) -> Step {
         let Passed { tcp, event, stream, at, .. } = *passed;
-        let syn = tcp.flags.has(Flags::SYN);
+        let syn = tcp.flags.all(Flags::SYN);
         let sequence = self.bases[own].count(tcp.sequence, i64::from(!syn));
         let acknowledgement = tcp
             .flags
-            .has(Flags::ACK)
+            .all(Flags::ACK)
             .then(|| self.bases[1 - own].count_acknowledgement(tcp.acknowledgement));
         let base = &mut self.bases[own];
         let plain =
@@ -290,7 +290,7 @@ impl Recorder {
             let (end, flight) = (next.since(base), sent.flight());
             let acknowledged = end.saturating_sub(flight);
             if place != own
-                && passed.tcp.flags.has(Flags::ACK)
+                && passed.tcp.flags.all(Flags::ACK)
                 && let Some(window) = passed.stream.directions[passed.side].window
             {
                 let edge = acknowledged.saturating_add(window.into());

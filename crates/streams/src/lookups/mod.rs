@@ -90,7 +90,7 @@ impl Lookups {
     #[cold]
     pub(crate) fn segment(&mut self, ip: &Ip<'_>, tcp: &Tcp<'_>, at: Nanos) {
         let mut rest = tcp.payload;
-        while let Some((message, next)) = dns::framed(rest) {
+        while let Some((message, next)) = dns::tcp_message(rest) {
             self.message(ip, [tcp.source, tcp.destination], &message, at);
             rest = next;
         }
@@ -98,7 +98,7 @@ impl Lookups {
 
     fn message(&mut self, ip: &Ip<'_>, ports: [u16; 2], message: &Message<'_>, at: Nanos) {
         let [source, destination] = ports;
-        match message.answers {
+        match message.is_response {
             _ if !message.recursion_desired => {}
             false if destination == PORT => {
                 self.query(ip.source, (ip.destination, PORT).into(), message, at);
@@ -136,7 +136,7 @@ impl Lookups {
             .entry(key)
             .or_insert_with(|| Lookup { queries: Vec::new(), lost_until: Nanos::MIN });
         let twice = |query: &Query| {
-            (query.server, query.id, query.kind) == (server, message.id, message.kind)
+            (query.server, query.id, query.kind) == (server, message.id, message.query_type)
                 && at.saturating_sub(query.at) < AT_ONCE
         };
         if lookup.queries.iter().any(twice) {
@@ -147,7 +147,7 @@ impl Lookups {
         if lookup.queries.len() >= QUERIES {
             lookup.queries.remove(0);
         }
-        let (id, kind) = (message.id, message.kind);
+        let (id, kind) = (message.id, message.query_type);
         lookup.queries.push(Query { server, id, kind, at, over: false });
     }
 
@@ -157,7 +157,7 @@ impl Lookups {
         let Lookups { servers, open, .. } = self;
         let Some(lookup) = open.get_mut(&key) else { return };
         let asked = |query: &&mut Query| {
-            (query.server, query.id, query.kind) == (server, message.id, message.kind)
+            (query.server, query.id, query.kind) == (server, message.id, message.query_type)
         };
         let Some(query) = lookup.queries.iter_mut().rev().find(asked) else { return };
         let told = &mut servers[server].1;
@@ -167,7 +167,7 @@ impl Lookups {
         let (asked, took) = (query.at, at.saturating_sub(query.at));
         if first {
             told.answers += 1;
-            told.failures += u64::from(matches!(message.code, 2 | 5));
+            told.failures += u64::from(matches!(message.response_code, 2 | 5));
             told.times.add(took);
             if took >= SLOW {
                 told.slow += 1;
@@ -177,7 +177,8 @@ impl Lookups {
             }
         }
         // After a failure the next server is asked: that is no repetition.
-        if lookup.queries.iter().all(|query| query.over) && !matches!(message.code, 2 | 5) {
+        if lookup.queries.iter().all(|query| query.over) && !matches!(message.response_code, 2 | 5)
+        {
             open.remove(&key);
         }
     }
@@ -207,11 +208,11 @@ impl Lookups {
                 let lost = end.saturating_sub(query.at.max(lost_until)).max(0);
                 let message = Message {
                     id: query.id,
-                    answers: false,
+                    is_response: false,
                     recursion_desired: true,
-                    code: 0,
+                    response_code: 0,
                     name,
-                    kind: query.kind,
+                    query_type: query.kind,
                 };
                 server.waited(lost, end.saturating_sub(query.at), &message, *client);
                 lost_until = lost_until.max(end);
@@ -236,7 +237,7 @@ impl Lookup {
     ) {
         for query in &mut self.queries {
             let waited = at.saturating_sub(query.at);
-            if query.over || query.kind != message.kind || waited < AT_ONCE {
+            if query.over || query.kind != message.query_type || waited < AT_ONCE {
                 continue;
             }
             query.over = true;

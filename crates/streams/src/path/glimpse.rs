@@ -75,7 +75,7 @@ impl Glimpse {
             block_count: 0,
             syn: Syn::default(),
         };
-        if !tcp.has_time_stamps_alone() {
+        if !tcp.has_only_time_stamps() {
             glimpse.options(&tcp);
         }
         Some(glimpse)
@@ -91,7 +91,7 @@ impl Glimpse {
                     }
                     self.block_count = self.block_count.min(BLOCKS as u8);
                 }
-                TcpOption::SegmentSize(size) => self.syn.segment_size = Some(size),
+                TcpOption::MaxSegmentSize(size) => self.syn.segment_size = Some(size),
                 TcpOption::WindowScale(scale) => self.syn.scale = Some(scale),
                 TcpOption::SackPermitted => self.syn.sack = true,
                 TcpOption::TimeStamps(..) => self.syn.stamps = true,
@@ -102,10 +102,10 @@ impl Glimpse {
 
     /// Places that it takes in the sequence.
     pub(super) fn takes(&self) -> u32 {
-        if self.flags.has(Flags::RST) {
+        if self.flags.all(Flags::RST) {
             return 0;
         }
-        let flag = |flag| u32::from(self.flags.has(flag));
+        let flag = |flag| u32::from(self.flags.all(flag));
         self.length.saturating_add(flag(Flags::SYN) + flag(Flags::FIN))
     }
 

@@ -162,9 +162,9 @@ impl Merge {
         if sender == place {
             live.ways[sender].leaves(&seen, at, &self.covered[sender]);
         }
-        if seen.flags.any(Flags::ENDS) {
+        if seen.flags.any(Flags::FIN_OR_RST) {
             live.finished[sender] = true;
-            let over = seen.flags.has(Flags::RST) || live.finished == [true; 2];
+            let over = seen.flags.all(Flags::RST) || live.finished == [true; 2];
             if over && !live.over {
                 live.over = true;
                 self.ended.push_back((at, number));
@@ -196,7 +196,7 @@ impl Merge {
         let Waiting { at, place, pair, seen, .. } = waiting;
         let Some(live) = self.live.get_mut(pair) else { return };
         let Some(sender) = sender(&self.pairs.pairs[*pair], *place, seen) else { return };
-        let answers = seen.flags.has(Flags::ACK);
+        let answers = seen.flags.all(Flags::ACK);
         let other = 1 - sender;
         if sender == *place {
             live.ways[sender].left(seen);

@@ -78,7 +78,7 @@ impl Survey {
     }
 
     fn stream(&mut self, seen: &Glimpse) {
-        let syn = seen.flags.has(Flags::SYN);
+        let syn = seen.flags.all(Flags::SYN);
         let [a, b] = seen.ends;
         let first = match self.streams.get(&seen.stream) {
             Some(known) => {
@@ -103,7 +103,7 @@ impl Survey {
         self.greatest = self.greatest.max(seen.stream + 1);
         let mut known = first;
         if syn {
-            let answer = seen.flags.has(Flags::ACK);
+            let answer = seen.flags.all(Flags::ACK);
             if !known.roles {
                 known.roles = true;
                 known.ends = if answer { [b, a] } else { [a, b] };

@@ -47,7 +47,7 @@ impl Stream {
     pub(super) fn silence(&mut self, side: usize, flags: Flags, before: Nanos, at: Nanos) {
         let silences = self.silences.get_or_insert_default();
         if silences.is_open() {
-            silences.packet(side, flags.has(Flags::RST));
+            silences.packet(side, flags.all(Flags::RST));
         } else if at.saturating_sub(before) >= SILENT
             // Nobody waited for anything, and both may go on.
             && self.directions.iter().all(|direction| direction.flight() == 0)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use streams::{Kind, Stall, Stream, Table};
 use sys::capture::Capture;
-use wire::packet::{Skip, Tcp, decode};
+use wire::packet::{DecodeError, Tcp, decode};
 
 use super::frame::{Again, Verdict};
 
@@ -54,7 +54,7 @@ pub(crate) struct Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     /// By the number of the frame, from 1: what it is, or why it is no TCP.
-    pub(crate) packets: HashMap<u64, Result<Seen, Skip>>,
+    pub(crate) packets: HashMap<u64, Result<Seen, DecodeError>>,
     /// All streams, those that were replaced too, by their numbers.
     pub(crate) streams: Vec<Stream>,
     pub(crate) stalls: Vec<Stall>,
@@ -114,7 +114,7 @@ pub(crate) fn read(path: &Path) -> Read {
         ControlFlow::Continue(())
     };
     // Damaged ones too: what is before the damage counts.
-    let _ = capture.packets(each);
+    let _ = capture.for_each_packet(each);
     streams.extend(table.streams().iter().cloned());
     streams.sort_by_key(|stream| stream.number);
     assert_eq!(streams.len() as u64, table.count());

@@ -2,7 +2,7 @@
 //! is, never by its file; docs/decisions/0013-tshark-as-oracle.md says why who is right.
 
 use streams::Kind;
-use wire::packet::Skip;
+use wire::packet::DecodeError;
 
 use super::captures::Seen;
 use super::facts::{Facts, Handshake};
@@ -24,7 +24,7 @@ pub(crate) enum Subject {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Case<'a> {
     /// Only one of them sees a segment.
-    Missing(Option<&'a Frame>, Result<Seen, Skip>),
+    Missing(Option<&'a Frame>, Result<Seen, DecodeError>),
     Packet(Subject, &'a Frame, Seen, Facts),
     /// The last is netwhy's time.
     Handshake(Handshake, bool, Option<i64>),
@@ -32,7 +32,7 @@ pub(crate) enum Case<'a> {
 
 #[derive(Clone, Copy)]
 enum Holds {
-    Missing(fn(Option<&Frame>, Result<Seen, Skip>) -> bool),
+    Missing(fn(Option<&Frame>, Result<Seen, DecodeError>) -> bool),
     Packet(fn(&Frame, &Seen, &Facts) -> bool),
     Handshake(fn(&Handshake, bool, Option<i64>) -> bool),
 }
@@ -108,7 +108,7 @@ pub(crate) const CLASSES: [Class; 28] = [
         Subject::Segment,
         "link type that netwhy does not read",
         "tshark",
-        Holds::Missing(|_, seen| seen == Err(Skip::Link)),
+        Holds::Missing(|_, seen| seen == Err(DecodeError::UnknownLinkType)),
     ),
     class(
         Subject::Segment,
@@ -116,7 +116,7 @@ pub(crate) const CLASSES: [Class; 28] = [
         "tshark",
         Holds::Missing(|frame, seen| {
             let tunnel = frame.is_some_and(|frame| within(frame, &["l2tp", "wccp", "gre"]));
-            seen == Err(Skip::NotIp) && tunnel
+            seen == Err(DecodeError::NotIp) && tunnel
         }),
     ),
     class(
@@ -125,7 +125,7 @@ pub(crate) const CLASSES: [Class; 28] = [
         "netwhy",
         Holds::Missing(|frame, seen| {
             let quoted = frame.is_some_and(|frame| within(frame, &["sflow"]));
-            seen == Err(Skip::NotIp) && quoted
+            seen == Err(DecodeError::NotIp) && quoted
         }),
     ),
     class(

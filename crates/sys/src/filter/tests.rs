@@ -6,7 +6,7 @@ use super::*;
 
 const SNAP: u32 = 262_144;
 
-fn ethernet(text: &str) -> Result<Filter, Refused> {
+fn ethernet(text: &str) -> Result<Filter, FilterError> {
     Filter::compile(text, LinkType::ETHERNET, SNAP)
 }
 
@@ -41,7 +41,10 @@ fn the_language_is_tcpdumps() {
         "portrange 79-81 or icmp6",
     ] {
         assert!(takes(text, &packet), "{text}");
-        assert_eq!(ethernet(text).unwrap().kernel(), Some(&ethernet(text).unwrap().program[..]));
+        assert_eq!(
+            ethernet(text).unwrap().kernel_program(),
+            Some(&ethernet(text).unwrap().program[..])
+        );
     }
     for text in ["udp", "tcp port 81", "ip6", "greater 55", "vlan", "host 198.18.0.3"] {
         assert!(!takes(text, &packet), "{text}");
@@ -60,11 +63,15 @@ fn vlans_are_asked_of_the_packet_as_the_file_has_it() {
         ("tcp port 80 or (vlan and tcp port 80)", true),
     ] {
         assert_eq!(takes(text, &tagged), is, "{text}");
-        assert_eq!(ethernet(text).unwrap().kernel().is_none(), text.contains("vlan"), "{text}");
+        assert_eq!(
+            ethernet(text).unwrap().kernel_program().is_none(),
+            text.contains("vlan"),
+            "{text}"
+        );
     }
     let refused = ethernet("vlan and outbound").unwrap_err();
     assert!(refused.to_string().contains("cannot stand beside vlan"), "{refused}");
-    assert!(ethernet("outbound").unwrap().kernel().is_some());
+    assert!(ethernet("outbound").unwrap().kernel_program().is_some());
     assert!(!names_vlan("host vlan.example and not host my-vlan"));
 }
 
@@ -72,12 +79,12 @@ fn vlans_are_asked_of_the_packet_as_the_file_has_it() {
 fn cooked_filters_are_moved_to_where_the_kernel_has_it() {
     let cooked = |text| Filter::compile(text, LinkType::LINUX_SLL2, SNAP).unwrap();
     let filter = cooked("ip and tcp port 80");
-    let kernel = filter.kernel().expect("a program for the kernel");
+    let kernel = filter.kernel_program().expect("a program for the kernel");
     assert_eq!(kernel.len(), filter.program.len());
-    assert_eq!(kernel[0].operand, BESIDE, "the protocol");
+    assert_eq!(kernel[0].operand, ANCILLARY_OFFSET, "the protocol");
     assert!(kernel.iter().any(|one| one.code == 0x30 && one.operand == 9), "{kernel:?}");
-    assert!(cooked("outbound").kernel().is_some());
-    assert!(cooked("link[11] = 6").kernel().is_none(), "the kernel does not tell");
+    assert!(cooked("outbound").kernel_program().is_some());
+    assert!(cooked("link[11] = 6").kernel_program().is_none(), "the kernel does not tell");
     let mut packet = vec![8, 0, 0, 0, 0, 0, 0, 1, 3, 4, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0];
     packet.extend(&segment(None)[14..]);
     assert!(filter.matches(&packet, packet.len() as u32));
@@ -104,14 +111,14 @@ fn what_is_wrong_and_where() {
         ("tcp port", None),
     ] {
         let refused = ethernet(text).unwrap_err();
-        assert_eq!(refused.at.as_deref(), at, "{refused}");
+        assert_eq!(refused.word.as_deref(), at, "{refused}");
         assert!(refused.to_string().contains(text), "{refused}");
     }
     let refused = ethernet("tcp port 99999").unwrap_err();
-    assert!(refused.what.contains("99999"), "{refused}");
+    assert!(refused.reason.contains("99999"), "{refused}");
     assert!(ethernet("tcp\0udp").is_err());
     for deep in ["(", "not ", "tcp[", "-"] {
-        for length in [TEXT_LIMIT / deep.len(), TEXT_LIMIT / deep.len() + 1] {
+        for length in [MAX_FILTER_BYTES / deep.len(), MAX_FILTER_BYTES / deep.len() + 1] {
             assert!(ethernet(&deep.repeat(length)).is_err(), "{deep} {length} times");
         }
     }
@@ -125,7 +132,7 @@ fn long_filters_compile_in_bearable_time() {
     let begun = std::time::Instant::now();
     let filter = ethernet(&long).expect("a filter");
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
-    assert!(filter.kernel().is_none(), "more than a kernel takes");
+    assert!(filter.kernel_program().is_none(), "more than a kernel takes");
     let mut packet = segment(None);
     assert!(!filter.matches(&packet, 54));
     packet[26..30].copy_from_slice(&[10, 1, 149, 1]);

@@ -41,7 +41,7 @@ pub struct Frame<'a> {
 }
 
 /// A packet as the ring has it.
-struct Packet<'a> {
+struct RingPacket<'a> {
     time_ns: i128,
     bytes: &'a [u8],
     length: u32,
@@ -54,7 +54,7 @@ struct Packet<'a> {
 }
 
 /// Hands over the frames of a block.
-pub(super) fn each(
+pub(super) fn for_each_frame(
     block: &[u8],
     link: LinkType,
     snap_length: usize,
@@ -75,7 +75,7 @@ pub(super) fn each(
 }
 
 /// The packet at an offset of a block.
-fn packet(block: &[u8], at: usize) -> Option<Packet<'_>> {
+fn packet(block: &[u8], at: usize) -> Option<RingPacket<'_>> {
     type Header = libc::tpacket3_hdr;
     type Variant = libc::tpacket_hdr_variant1;
     const VARIANT: usize = size_of::<[u32; 7]>();
@@ -95,7 +95,7 @@ fn packet(block: &[u8], at: usize) -> Option<Packet<'_>> {
         [a, b, c, d]
     });
     let seconds = i128::from(field(offset_of!(Header, tp_sec)));
-    Some(Packet {
+    Some(RingPacket {
         time_ns: seconds * 1_000_000_000 + i128::from(field(offset_of!(Header, tp_nsec))),
         bytes: block.get(start..end)?,
         length: field(offset_of!(Header, tp_len)),
@@ -105,7 +105,7 @@ fn packet(block: &[u8], at: usize) -> Option<Packet<'_>> {
     })
 }
 
-impl Packet<'_> {
+impl RingPacket<'_> {
     /// The loopback gives each packet as sent and as received.
     fn is_loopback_sent(&self) -> bool {
         let kind = u16_at(self.address, offset_of!(libc::sockaddr_ll, sll_hatype));
@@ -136,7 +136,7 @@ impl Packet<'_> {
             time_ns: self.time_ns,
             bytes: &bytes[..bytes.len().min(snap_length)],
             length: self.length.saturating_add(more as u32),
-            flags: Flags::of_linux(self.packet_type()),
+            flags: Flags::from_linux(self.packet_type()),
             interface: u32_at(self.address, offset_of!(libc::sockaddr_ll, sll_ifindex)),
         }
     }
@@ -222,7 +222,7 @@ mod tests {
 
     fn frames(block: &[u8], link: LinkType, snap_length: usize) -> Vec<(Vec<u8>, u32)> {
         let mut found = Vec::new();
-        let _ = each(block, link, snap_length, &mut Vec::new(), &mut |frame| {
+        let _ = for_each_frame(block, link, snap_length, &mut Vec::new(), &mut |frame| {
             found.push((frame.bytes.to_vec(), frame.length));
             ControlFlow::Continue(())
         });
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!((ADDRESS, size_of::<libc::sockaddr_ll>()), (48, 20));
         assert_eq!(offset_of!(libc::tpacket3_hdr, hv1), 28);
         let mut found = Vec::new();
-        let _ = each(
+        let _ = for_each_frame(
             &block(&[(1, 0, 0, b"a frame")]),
             LinkType::ETHERNET,
             96,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::io::Errno;
 
 use super::frame;
-use super::socket::last;
+use super::socket::last_error;
 
 /// The memory that the kernel shares.
 #[derive(Debug)]
@@ -25,14 +25,14 @@ pub(super) struct Block<'a> {
 
 impl Map {
     #[allow(unsafe_code)]
-    pub(super) fn of(socket: &OwnedFd, bytes: usize) -> rustix::io::Result<Self> {
+    pub(super) fn map(socket: &OwnedFd, bytes: usize) -> rustix::io::Result<Self> {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: a new mapping at a place that the kernel chooses touches no memory of others.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, access, flags, socket.as_raw_fd(), 0)
         };
         if start == libc::MAP_FAILED {
-            return Err(last());
+            return Err(last_error());
         }
         let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
         Ok(Map { start, bytes })

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::{last, raw};
+use super::{last_error, raw};
 
 /// Room for what comes beside a packet: times, hops, and an error with an address.
-const BESIDE: usize = 512;
+const CONTROL_BYTES: usize = 512;
 /// `SO_EE_ORIGIN_*` of linux/errqueue.h.
 const ORIGIN_LOCAL: u8 = 1;
 const ORIGIN_ICMP: u8 = 2;
 const ORIGIN_ICMP6: u8 = 3;
 const ORIGIN_STAMP: u8 = 4;
 /// Bytes of `struct sock_extended_err`.
-const EXTENDED: usize = 16;
+const EXTENDED_ERROR_BYTES: usize = 16;
 
 /// A packet that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,14 +29,14 @@ pub struct Received {
     /// Who sent it.
     pub from: IpAddr,
     /// Time to live, or hop limit, that it arrived with.
-    pub hops: Option<u8>,
+    pub ttl: Option<u8>,
     /// When the kernel received it: time since 1970-01-01 UTC.
     pub at: Option<Duration>,
 }
 
 /// What the kernel says of a packet that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum ErrorQueueEvent {
     /// It left.
     Sent {
         /// Which one: sent packets are counted from 0.
@@ -138,7 +138,7 @@ impl Address {
 
 /// Room beside a packet, aligned as headers in it are.
 #[repr(C, align(8))]
-struct Beside([u8; BESIDE]);
+struct Control([u8; CONTROL_BYTES]);
 
 /// Sets an option.
 pub(super) fn set<T>(
@@ -172,7 +172,7 @@ fn set_at(
     // only reads it.
     let result =
         unsafe { libc::setsockopt(raw(socket), level, option, value, length as libc::socklen_t) };
-    if result == 0 { Ok(()) } else { Err(last()) }
+    if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
 /// Reads an option that is a number.
@@ -190,7 +190,7 @@ pub(super) fn get(socket: &OwnedFd, level: c_int, option: c_int) -> Result<c_int
             &mut length,
         )
     };
-    if result == 0 { Ok(value) } else { Err(last()) }
+    if result == 0 { Ok(value) } else { Err(last_error()) }
 }
 
 /// Attaches a filter.
@@ -206,7 +206,7 @@ pub(super) fn bind(socket: &OwnedFd, to: SocketAddr) -> Result<(), Errno> {
     let (address, length) = Address::of(to);
     // SAFETY: the address has this length and outlives the call.
     let result = unsafe { libc::bind(raw(socket), address.as_ptr(), length) };
-    if result == 0 { Ok(()) } else { Err(last()) }
+    if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
 #[allow(unsafe_code)]
@@ -214,7 +214,7 @@ pub(super) fn connect(socket: &OwnedFd, to: SocketAddr) -> Result<(), Errno> {
     let (address, length) = Address::of(to);
     // SAFETY: the address has this length and outlives the call.
     let result = unsafe { libc::connect(raw(socket), address.as_ptr(), length) };
-    if result == 0 { Ok(()) } else { Err(last()) }
+    if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
 #[allow(unsafe_code)]
@@ -226,7 +226,7 @@ pub(super) fn local(socket: &OwnedFd) -> Result<SocketAddr, Errno> {
         libc::getsockname(raw(socket), std::ptr::from_mut(&mut address).cast(), &mut length)
     };
     if result != 0 {
-        return Err(last());
+        return Err(last_error());
     }
     address.get().ok_or(Errno::AFNOSUPPORT)
 }
@@ -249,22 +249,26 @@ pub(super) fn send(socket: &OwnedFd, bytes: &[u8], to: Option<SocketAddr>) -> Re
             length,
         )
     };
-    if sent < 0 { Err(last()) } else { Ok(()) }
+    if sent < 0 { Err(last_error()) } else { Ok(()) }
 }
 
 /// What one call of `recvmsg` gave.
 struct Message {
     length: usize,
     from: Option<SocketAddr>,
-    beside: Beside,
-    beside_length: usize,
+    control: Control,
+    control_length: usize,
 }
 
 /// Receives one packet; `None`: nothing there now.
 #[allow(unsafe_code)]
-fn message(socket: &OwnedFd, into: &mut [u8], flags: c_int) -> Result<Option<Message>, Errno> {
+fn receive_message(
+    socket: &OwnedFd,
+    into: &mut [u8],
+    flags: c_int,
+) -> Result<Option<Message>, Errno> {
     let mut address = Address::empty();
-    let mut beside = Beside([0; BESIDE]);
+    let mut beside = Control([0; CONTROL_BYTES]);
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     // SAFETY: all zero is a value of `msghdr`: no pointers that are followed, no lengths.
     let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -273,12 +277,12 @@ fn message(socket: &OwnedFd, into: &mut [u8], flags: c_int) -> Result<Option<Mes
     header.msg_iov = &mut part;
     header.msg_iovlen = 1;
     header.msg_control = beside.0.as_mut_ptr().cast();
-    header.msg_controllen = BESIDE as _;
+    header.msg_controllen = CONTROL_BYTES as _;
     // SAFETY: the header points to an address, one part and room beside, each as long as is told and
     // each outliving the call.
     let length = unsafe { libc::recvmsg(raw(socket), &mut header, flags | libc::MSG_DONTWAIT) };
     if length < 0 {
-        return match last() {
+        return match last_error() {
             Errno::AGAIN | Errno::INTR => Ok(None),
             errno => Err(errno),
         };
@@ -287,8 +291,8 @@ fn message(socket: &OwnedFd, into: &mut [u8], flags: c_int) -> Result<Option<Mes
     Ok(Some(Message {
         length: usize::try_from(length).unwrap_or(0).min(into.len()),
         from,
-        beside,
-        beside_length: header.msg_controllen.min(BESIDE),
+        control: beside,
+        control_length: header.msg_controllen.min(CONTROL_BYTES),
     }))
 }
 
@@ -300,7 +304,7 @@ pub(super) fn receive(
 ) -> Result<Option<Received>, Errno> {
     // Errors that ICMP reported for earlier packets are read here first, one by one.
     for _ in 0..64 {
-        let message = match message(socket, into, 0) {
+        let message = match receive_message(socket, into, 0) {
             Ok(None) => return Ok(None),
             Ok(Some(message)) => message,
             Err(
@@ -310,7 +314,7 @@ pub(super) fn receive(
         };
         let mut hops = None;
         let mut at = None;
-        for (level, kind, data) in parts(&message) {
+        for (level, kind, data) in control_messages(&message) {
             match (level, kind) {
                 (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => at = stamp(data),
                 (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
@@ -323,17 +327,20 @@ pub(super) fn receive(
             hops = into.get(8).copied();
         }
         let Some(from) = message.from else { continue };
-        return Ok(Some(Received { length: message.length, from: from.ip(), hops, at }));
+        return Ok(Some(Received { length: message.length, from: from.ip(), ttl: hops, at }));
     }
     Ok(None)
 }
 
 /// Takes what the kernel says of packets that were sent.
-pub(super) fn told(socket: &OwnedFd, into: &mut [u8]) -> Result<Option<Told>, Errno> {
-    let Some(message) = message(socket, into, libc::MSG_ERRQUEUE)? else { return Ok(None) };
+pub(super) fn read_error_queue(
+    socket: &OwnedFd,
+    into: &mut [u8],
+) -> Result<Option<ErrorQueueEvent>, Errno> {
+    let Some(message) = receive_message(socket, into, libc::MSG_ERRQUEUE)? else { return Ok(None) };
     let mut at = None;
     let mut error = None;
-    for (level, kind, data) in parts(&message) {
+    for (level, kind, data) in control_messages(&message) {
         match (level, kind) {
             (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => at = stamp(data),
             (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
@@ -342,23 +349,25 @@ pub(super) fn told(socket: &OwnedFd, into: &mut [u8]) -> Result<Option<Told>, Er
             _ => {}
         }
     }
-    let Some(data) = error.filter(|data| data.len() >= EXTENDED) else {
-        return Ok(Some(Told::Other));
+    let Some(data) = error.filter(|data| data.len() >= EXTENDED_ERROR_BYTES) else {
+        return Ok(Some(ErrorQueueEvent::Other));
     };
     // `struct sock_extended_err`: errno, origin, type, code, padding, info, data; then an address.
     let (origin, kind, code) = (data[4], data[5], data[6]);
     let word = |at| number(data, at).unwrap_or(0);
     match (origin, at) {
-        (ORIGIN_STAMP, Some(at)) => Ok(Some(Told::Sent { key: word(12), at })),
-        (ORIGIN_LOCAL | ORIGIN_ICMP | ORIGIN_ICMP6, at) => Ok(Some(Told::Error(SocketError {
-            icmp: (origin != ORIGIN_LOCAL).then_some((kind, code)),
-            errno: word(0),
-            info: word(8),
-            offender: offender(&data[EXTENDED..]),
-            at,
-            length: message.length,
-        }))),
-        _ => Ok(Some(Told::Other)),
+        (ORIGIN_STAMP, Some(at)) => Ok(Some(ErrorQueueEvent::Sent { key: word(12), at })),
+        (ORIGIN_LOCAL | ORIGIN_ICMP | ORIGIN_ICMP6, at) => {
+            Ok(Some(ErrorQueueEvent::Error(SocketError {
+                icmp: (origin != ORIGIN_LOCAL).then_some((kind, code)),
+                errno: word(0),
+                info: word(8),
+                offender: offender(&data[EXTENDED_ERROR_BYTES..]),
+                at,
+                length: message.length,
+            })))
+        }
+        _ => Ok(Some(ErrorQueueEvent::Other)),
     }
 }
 
@@ -388,8 +397,8 @@ fn number(data: &[u8], at: usize) -> Option<u32> {
 
 /// The parts beside a packet: level, type, content. Walked by hand on bytes: a header of a length, a
 /// level and a type, then the content, each aligned to the size of a length.
-fn parts(message: &Message) -> impl Iterator<Item = (c_int, c_int, &[u8])> {
-    let mut rest = &message.beside.0[..message.beside_length];
+fn control_messages(message: &Message) -> impl Iterator<Item = (c_int, c_int, &[u8])> {
+    let mut rest = &message.control.0[..message.control_length];
     std::iter::from_fn(move || {
         const WORD: usize = size_of::<usize>();
         const HEADER: usize = WORD + 8;
@@ -416,12 +425,16 @@ mod tests {
 
     #[test]
     fn parts_end_at_damage() {
-        let mut message =
-            Message { length: 0, from: None, beside: Beside([0; BESIDE]), beside_length: 40 };
-        message.beside.0[..8].copy_from_slice(&20usize.to_ne_bytes());
-        message.beside.0[16..20].copy_from_slice(&7u32.to_ne_bytes());
-        message.beside.0[24..32].copy_from_slice(&usize::MAX.to_ne_bytes());
-        let all: Vec<_> = parts(&message).collect();
+        let mut message = Message {
+            length: 0,
+            from: None,
+            control: Control([0; CONTROL_BYTES]),
+            control_length: 40,
+        };
+        message.control.0[..8].copy_from_slice(&20usize.to_ne_bytes());
+        message.control.0[16..20].copy_from_slice(&7u32.to_ne_bytes());
+        message.control.0[24..32].copy_from_slice(&usize::MAX.to_ne_bytes());
+        let all: Vec<_> = control_messages(&message).collect();
         assert_eq!(all, [(0, 0, &7u32.to_ne_bytes()[..])]);
     }
 }

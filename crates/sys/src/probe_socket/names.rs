@@ -6,13 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use super::message::Address;
 
 /// Most bytes of a name with its final zero (`NI_MAXHOST`).
-const NAME: usize = 1025;
+const MAX_NAME_BYTES: usize = 1025;
 
 /// The name of an address; `None` when it has none. It may take many seconds: the resolver decides.
 #[allow(unsafe_code)]
-pub fn name_of(address: IpAddr) -> Option<String> {
+pub fn reverse_dns_name(address: IpAddr) -> Option<String> {
     let (address, length) = Address::of(SocketAddr::new(address, 0));
-    let mut name = [0 as c_char; NAME];
+    let mut name = [0 as c_char; MAX_NAME_BYTES];
     // SAFETY: `address` is a socket address of this length, `name` has room for as much as is told,
     // and no name of a service is asked for. Both outlive the call.
     let result = unsafe {
@@ -20,7 +20,7 @@ pub fn name_of(address: IpAddr) -> Option<String> {
             address.as_ptr(),
             length,
             name.as_mut_ptr(),
-            NAME as libc::socklen_t,
+            MAX_NAME_BYTES as libc::socklen_t,
             std::ptr::null_mut(),
             0,
             libc::NI_NAMEREQD,
@@ -40,6 +40,6 @@ mod tests {
 
     #[test]
     fn addresses_without_a_name_have_none() {
-        assert_eq!(name_of(IpAddr::from([0, 0, 0, 0])), None);
+        assert_eq!(reverse_dns_name(IpAddr::from([0, 0, 0, 0])), None);
     }
 }

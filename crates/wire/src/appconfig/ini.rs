@@ -17,9 +17,9 @@ pub struct Entry {
 }
 
 /// Most entries taken from one file.
-const MOST_ENTRIES: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 /// Longest name of a section that is kept, bytes: each entry in it carries it.
-const SECTION: usize = 256;
+const MAX_SECTION_BYTES: usize = 256;
 
 /// The entries of a file. `section` is the section in which an included file begins, and becomes
 /// the one in which this file ends.
@@ -30,7 +30,7 @@ pub fn entries(text: &[u8], section: &mut String) -> Vec<Entry> {
         if let Some(rest) = line.strip_prefix(b"[") {
             if let Some(end) = rest.iter().position(|b| *b == b']') {
                 let name = rest[..end].trim_ascii();
-                let name = &name[..name.len().min(SECTION)];
+                let name = &name[..name.len().min(MAX_SECTION_BYTES)];
                 *section = String::from_utf8_lossy(name).into_owned();
             }
             continue;
@@ -42,7 +42,7 @@ pub fn entries(text: &[u8], section: &mut String) -> Vec<Entry> {
         let Some(at) = line.iter().position(|b| *b == b'=') else {
             continue;
         };
-        if entries.len() >= MOST_ENTRIES {
+        if entries.len() >= MAX_ENTRIES {
             break;
         }
         entries.push(Entry {

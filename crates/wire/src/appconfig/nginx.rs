@@ -33,11 +33,11 @@ impl Directive {
 }
 
 /// Most directives taken from one file.
-const MOST_DIRECTIVES: usize = 50_000;
+const MAX_DIRECTIVES: usize = 50_000;
 /// Deepest nesting that is followed.
-const MOST_BLOCKS: usize = 32;
+const MAX_BLOCK_DEPTH: usize = 32;
 /// Longest name of a block that is kept, bytes: each setting in it carries it.
-const BLOCK: usize = 256;
+const MAX_BLOCK_NAME_BYTES: usize = 256;
 
 /// The directives of a file in their order; a directive that opens a block comes before what is
 /// in it. `outside` are the blocks in which an included file stands.
@@ -63,13 +63,13 @@ pub fn directives(text: &[u8], outside: &Rc<[Rc<str>]>) -> Vec<Directive> {
                 let arguments = std::mem::take(&mut words);
                 let lua = opens && name.ends_with("_by_lua_block");
                 let block = opens.then(|| block(&name, &arguments));
-                if found.len() >= MOST_DIRECTIVES {
+                if found.len() >= MAX_DIRECTIVES {
                     break;
                 }
                 found.push(Directive { name, arguments, line, blocks: Rc::clone(&blocks) });
                 if lua {
                     reader.pass_lua();
-                } else if opens && blocks.len() >= MOST_BLOCKS {
+                } else if opens && blocks.len() >= MAX_BLOCK_DEPTH {
                     too_deep += 1;
                 } else if let Some(block) = block {
                     blocks = blocks.iter().cloned().chain([block]).collect();
@@ -96,12 +96,12 @@ fn block(name: &str, arguments: &[String]) -> Rc<str> {
         if !block.is_empty() {
             block.push(' ');
         }
-        block.push_str(&word[..word.floor_char_boundary(BLOCK)]);
-        if block.len() >= BLOCK {
+        block.push_str(&word[..word.floor_char_boundary(MAX_BLOCK_NAME_BYTES)]);
+        if block.len() >= MAX_BLOCK_NAME_BYTES {
             break;
         }
     }
-    block.truncate(block.floor_char_boundary(BLOCK));
+    block.truncate(block.floor_char_boundary(MAX_BLOCK_NAME_BYTES));
     block.into()
 }
 

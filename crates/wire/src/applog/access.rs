@@ -11,11 +11,11 @@ use memchr::{memchr, memchr2, memmem};
 /// Where the status stands in the lines of an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessFormat {
-    place: Place,
+    position: StatusPosition,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum StatusPosition {
     /// Behind that many quotes, and then behind a fixed text and these texts one after another.
     Forward { quotes: u32, fixed: usize, skip: Vec<Vec<u8>> },
     /// Behind that many quotes; counted back from the next quote or the end of the line.
@@ -27,14 +27,14 @@ enum Place {
 impl AccessFormat {
     /// The common and combined formats: the status follows the quoted request.
     pub fn combined() -> Self {
-        let place = Place::Forward { quotes: 2, fixed: 1, skip: Vec::new() };
-        AccessFormat { place }
+        let place = StatusPosition::Forward { quotes: 2, fixed: 1, skip: Vec::new() };
+        AccessFormat { position: place }
     }
 
     /// Recognises a format from one line.
     pub fn recognise(line: &[u8]) -> Option<Self> {
         let candidates = if line.trim_ascii_start().starts_with(b"{") {
-            [AccessFormat { place: Place::Json }].to_vec()
+            [AccessFormat { position: StatusPosition::Json }].to_vec()
         } else {
             // `addr - user [21/Nov/2026:03:41:36 +0000] "…" 200`; php-fpm leaves the brackets out.
             let dated = memmem::find(line, b"/20").is_some() && memchr(b':', line).is_some();
@@ -64,7 +64,7 @@ impl AccessFormat {
         if touching.into_iter().flatten().any(u8::is_ascii_digit) {
             return Err("its log_format has a digit beside $status");
         }
-        let free_ahead = ahead.iter().any(|p| kind(p) == Kind::Free);
+        let free_ahead = ahead.iter().any(|p| value_kind(p) == ValueKind::Free);
         if free_ahead && escape == Some("none") {
             return Err("its log_format has escape=none: clients' text may hold quotes");
         }
@@ -80,22 +80,22 @@ impl AccessFormat {
             None => backward(behind, quotes)
                 .ok_or("its log_format does not set $status apart from clients' text")?,
         };
-        Ok(AccessFormat { place })
+        Ok(AccessFormat { position: place })
     }
 
     /// The status in a line (without its line feed), 100 to 999; `None` when there is none where
     /// it should be.
     pub fn status(&self, line: &[u8]) -> Option<u16> {
-        match &self.place {
-            Place::Forward { quotes, fixed, skip } => {
-                let mut rest = segment(line, *quotes)?.get(*fixed..)?;
+        match &self.position {
+            StatusPosition::Forward { quotes, fixed, skip } => {
+                let mut rest = after_quotes(line, *quotes)?.get(*fixed..)?;
                 for text in skip {
                     rest = super::after(rest, text)?;
                 }
-                leading(rest)
+                leading_status(rest)
             }
-            Place::Backward { quotes, fixed, skip } => {
-                let rest = segment(line, *quotes)?;
+            StatusPosition::Backward { quotes, fixed, skip } => {
+                let rest = after_quotes(line, *quotes)?;
                 let mut rest = before_quote(rest);
                 rest = rest.get(..rest.len().checked_sub(*fixed)?)?;
                 for text in skip {
@@ -103,18 +103,22 @@ impl AccessFormat {
                 }
                 let digits = rest.get(rest.len().checked_sub(3)?..)?;
                 let before = rest.len().checked_sub(4).map(|at| rest[at]);
-                if before.is_some_and(|b| b.is_ascii_digit()) { None } else { leading(digits) }
+                if before.is_some_and(|b| b.is_ascii_digit()) {
+                    None
+                } else {
+                    leading_status(digits)
+                }
             }
-            Place::Json => {
+            StatusPosition::Json => {
                 let rest = super::after(line, b"\"status\":")?.trim_ascii_start();
-                leading(rest.strip_prefix(b"\"").unwrap_or(rest))
+                leading_status(rest.strip_prefix(b"\"").unwrap_or(rest))
             }
         }
     }
 }
 
 /// What follows that many quotes, a backslash taking the byte behind it along.
-fn segment(line: &[u8], quotes: u32) -> Option<&[u8]> {
+fn after_quotes(line: &[u8], quotes: u32) -> Option<&[u8]> {
     let mut rest = line;
     let mut left = quotes;
     while left > 0 {
@@ -142,7 +146,7 @@ fn before_quote(rest: &[u8]) -> &[u8] {
 }
 
 /// Three digits at the beginning that no fourth follows.
-fn leading(rest: &[u8]) -> Option<u16> {
+fn leading_status(rest: &[u8]) -> Option<u16> {
     let [a, b, c] = *rest.first_chunk::<3>()?;
     let digits = a.is_ascii_digit() && b.is_ascii_digit() && c.is_ascii_digit();
     if !digits || a == b'0' || rest.get(3).is_some_and(u8::is_ascii_digit) {
@@ -192,7 +196,7 @@ fn split(template: &[u8]) -> Vec<Part<'_>> {
 
 /// What the value of a variable may look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     /// A text of the template.
     Literal,
     /// One word of letters, digits and `:._+-/`.
@@ -203,7 +207,7 @@ enum Kind {
     Free,
 }
 
-fn kind(part: &Part<'_>) -> Kind {
+fn value_kind(part: &Part<'_>) -> ValueKind {
     /// Variables whose values nginx makes, without spaces, quotes or brackets.
     const WORDS: &[&str] = &[
         "body_bytes_sent",
@@ -247,10 +251,10 @@ fn kind(part: &Part<'_>) -> Kind {
         "gzip_ratio",
     ];
     match part {
-        Part::Literal(_) => Kind::Literal,
-        Part::Variable(b"time_local") => Kind::TimeLocal,
-        Part::Variable(name) if WORDS.iter().any(|w| w.as_bytes() == *name) => Kind::Word,
-        Part::Variable(_) => Kind::Free,
+        Part::Literal(_) => ValueKind::Literal,
+        Part::Variable(b"time_local") => ValueKind::TimeLocal,
+        Part::Variable(name) if WORDS.iter().any(|w| w.as_bytes() == *name) => ValueKind::Word,
+        Part::Variable(_) => ValueKind::Free,
     }
 }
 
@@ -260,7 +264,7 @@ fn divides(text: &[u8]) -> bool {
 }
 
 /// The place counted from the last quote before the status.
-fn forward(ahead: &[Part<'_>], quotes: u32) -> Option<Place> {
+fn forward(ahead: &[Part<'_>], quotes: u32) -> Option<StatusPosition> {
     // Parts behind the last quote, the text with the quote cut to what follows it.
     let last = ahead.iter().rposition(|p| p.literal().is_some_and(|t| t.contains(&b'"')));
     let mut parts: Vec<Part<'_>> = ahead[last.unwrap_or(0)..].to_vec();
@@ -272,31 +276,31 @@ fn forward(ahead: &[Part<'_>], quotes: u32) -> Option<Place> {
     }
     let mut fixed = 0;
     let mut skip: Vec<Vec<u8>> = Vec::new();
-    let mut before = Kind::Literal;
+    let mut before = ValueKind::Literal;
     for part in parts {
-        let now = kind(&part);
+        let now = value_kind(&part);
         match (before, part) {
-            (Kind::Literal, Part::Literal(text)) => fixed += text.len(),
+            (ValueKind::Literal, Part::Literal(text)) => fixed += text.len(),
             (_, Part::Literal(text)) => {
                 if !divides(text) {
                     return None;
                 }
-                if before == Kind::TimeLocal && text.starts_with(b" ") {
+                if before == ValueKind::TimeLocal && text.starts_with(b" ") {
                     skip.push(b" ".to_vec());
                 }
                 skip.push(text.to_vec());
             }
-            (Kind::Literal, Part::Variable(_)) if now != Kind::Free => {}
+            (ValueKind::Literal, Part::Variable(_)) if now != ValueKind::Free => {}
             // Two variables without a text between them, or a stranger's text.
             (_, Part::Variable(_)) => return None,
         }
         before = now;
     }
-    (before == Kind::Literal).then_some(Place::Forward { quotes, fixed, skip })
+    (before == ValueKind::Literal).then_some(StatusPosition::Forward { quotes, fixed, skip })
 }
 
 /// The place counted back from the next quote behind the status, or from the end of the line.
-fn backward(behind: &[Part<'_>], quotes: u32) -> Option<Place> {
+fn backward(behind: &[Part<'_>], quotes: u32) -> Option<StatusPosition> {
     let mut parts: Vec<Part<'_>> = Vec::new();
     for part in behind {
         if let Part::Literal(text) = part
@@ -313,24 +317,24 @@ fn backward(behind: &[Part<'_>], quotes: u32) -> Option<Place> {
     }
     let mut fixed = 0;
     let mut skip: Vec<Vec<u8>> = Vec::new();
-    let mut after = Kind::Literal;
+    let mut after = ValueKind::Literal;
     for part in parts.into_iter().rev() {
-        let now = kind(&part);
+        let now = value_kind(&part);
         match (after, part) {
-            (Kind::Literal, Part::Literal(text)) => fixed += text.len(),
+            (ValueKind::Literal, Part::Literal(text)) => fixed += text.len(),
             (_, Part::Literal(text)) => {
                 if !divides(text) {
                     return None;
                 }
-                if after == Kind::TimeLocal && text.ends_with(b" ") {
+                if after == ValueKind::TimeLocal && text.ends_with(b" ") {
                     skip.push(b" ".to_vec());
                 }
                 skip.push(text.to_vec());
             }
-            (Kind::Literal, Part::Variable(_)) if now != Kind::Free => {}
+            (ValueKind::Literal, Part::Variable(_)) if now != ValueKind::Free => {}
             (_, Part::Variable(_)) => return None,
         }
         after = now;
     }
-    (after == Kind::Literal).then_some(Place::Backward { quotes, fixed, skip })
+    (after == ValueKind::Literal).then_some(StatusPosition::Backward { quotes, fixed, skip })
 }

@@ -5,10 +5,10 @@
 
 use model::Meaning;
 
-use super::{About, Said, after, before, errno, number};
+use super::{LogMessage, Subject, after, before, errno, number};
 
 /// What a line says; `None` when it has not the form of Apache's default `ErrorLogFormat`.
-pub fn parse(line: &[u8]) -> Option<Said<'_>> {
+pub fn parse(line: &[u8]) -> Option<LogMessage<'_>> {
     let stamp = before(line.strip_prefix(b"[")?, b"] [")?;
     // `Sat Nov 21 04:17:39.540937 2026`
     if stamp.len() < 20 || !stamp[..3].iter().all(u8::is_ascii_alphabetic) || stamp[3] != b' ' {
@@ -21,12 +21,12 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
     let (module, level) = (&module[..colon], &module[colon + 1..]);
     match level {
         b"warn" | b"error" | b"crit" | b"alert" | b"emerg" => {}
-        b"notice" | b"info" | b"debug" => return Some(Said::NOTHING),
-        level if level.starts_with(b"trace") => return Some(Said::NOTHING),
+        b"notice" | b"info" | b"debug" => return Some(LogMessage::NOTHING),
+        level if level.starts_with(b"trace") => return Some(LogMessage::NOTHING),
         _ => return None,
     }
     if let Some(failed) = rest.strip_prefix(b"(") {
-        return Some(of_errno(module, failed).unwrap_or(Said::new(Meaning::Other, None)));
+        return Some(of_errno(module, failed).unwrap_or(LogMessage::new(Meaning::Other, None)));
     }
     let meaning = match rest.get(..8) {
         // "server reached MaxRequestWorkers setting": prefork, worker, event.
@@ -35,33 +35,33 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
         Some(b"AH00287:" | b"AH10159:") => Meaning::PoolBusy,
         _ => Meaning::Other,
     };
-    Some(Said::new(meaning, None))
+    Some(LogMessage::new(meaning, None))
 }
 
 /// A call that failed: `111)Connection refused: AH00957: http: attempt to connect to …`.
-fn of_errno<'a>(module: &[u8], failed: &'a [u8]) -> Option<Said<'a>> {
+fn of_errno<'a>(module: &[u8], failed: &'a [u8]) -> Option<LogMessage<'a>> {
     let (number, rest) = number(failed)?;
     let text = after(rest.strip_prefix(b")")?, b": ")?;
     // APR_TIMEUP, "The timeout specified has expired" (`apr_errno.h`): APR_OS_START_STATUS + 7.
     let number = if number == 70007 { 110 } else { number };
     let meaning = errno(number)?;
     if meaning == Meaning::TooManyOpenFiles {
-        return Some(Said::new(meaning, None));
+        return Some(LogMessage::new(meaning, None));
     }
     if !module.starts_with(b"proxy") {
         return None;
     }
     let about = if let Some(rest) = after(text, b"attempt to connect to Unix domain socket ") {
-        Some(About::Unix(before(rest, b" ")?))
+        Some(Subject::Unix(before(rest, b" ")?))
     } else if let Some(rest) = after(text, b"attempt to connect to ") {
-        Some(About::Plain(before(rest, b" ")?))
+        Some(Subject::Plain(before(rest, b" ")?))
     } else {
         let host = after(text, b"from remote server ")
             .map(|rest| rest.split(|b| matches!(b, b' ' | b'/' | b',')).next().unwrap_or(rest));
-        host.map(About::Plain)
+        host.map(Subject::Plain)
     };
-    if meaning == Meaning::UpstreamQueueFull && !matches!(about, Some(About::Unix(_))) {
+    if meaning == Meaning::UpstreamQueueFull && !matches!(about, Some(Subject::Unix(_))) {
         return None;
     }
-    Some(Said::new(meaning, about))
+    Some(LogMessage::new(meaning, about))
 }

@@ -26,7 +26,7 @@ use model::Meaning;
 
 /// How the lines of a log are to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Dialect {
+pub enum LogFormat {
     /// An access log.
     Access(AccessFormat),
     /// nginx's error log.
@@ -39,51 +39,51 @@ pub enum Dialect {
     Postgresql,
 }
 
-impl Dialect {
+impl LogFormat {
     /// The dialect of a line, from its form; `None` when it has none of the known forms.
-    pub fn recognise(line: &[u8]) -> Option<Dialect> {
+    pub fn recognise(line: &[u8]) -> Option<LogFormat> {
         if nginx::parse(line).is_some() {
-            return Some(Dialect::Nginx);
+            return Some(LogFormat::Nginx);
         }
         if php_fpm::parse(line).is_some() {
-            return Some(Dialect::PhpFpm);
+            return Some(LogFormat::PhpFpm);
         }
         if apache::parse(line).is_some() {
-            return Some(Dialect::Apache);
+            return Some(LogFormat::Apache);
         }
         // Its severity alone is no form: other programs write `WARNING:  ` too.
         let dated = line.len() > 11 && line[4] == b'-' && line[7] == b'-' && line[10] == b' ';
         if dated && postgresql::parse(line).is_some() {
-            return Some(Dialect::Postgresql);
+            return Some(LogFormat::Postgresql);
         }
-        AccessFormat::recognise(line).map(Dialect::Access)
+        AccessFormat::recognise(line).map(LogFormat::Access)
     }
 }
 
 /// What a line of an error log says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Said<'a> {
+pub struct LogMessage<'a> {
     /// What it means; `None` below level warning.
     pub meaning: Option<Meaning>,
     /// What it speaks of, as in the line.
-    pub about: Option<About<'a>>,
+    pub subject: Option<Subject<'a>>,
 }
 
 /// What a line speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum About<'a> {
+pub enum Subject<'a> {
     /// An address, a pool: as in the line.
     Plain(&'a [u8]),
     /// A Unix socket, without the `unix:` that this type's text puts before it.
     Unix(&'a [u8]),
 }
 
-impl<'a> Said<'a> {
+impl<'a> LogMessage<'a> {
     /// A line that says nothing that matters.
-    pub(crate) const NOTHING: Said<'static> = Said { meaning: None, about: None };
+    pub(crate) const NOTHING: LogMessage<'static> = LogMessage { meaning: None, subject: None };
 
-    pub(crate) fn new(meaning: Meaning, about: Option<About<'a>>) -> Self {
-        Said { meaning: Some(meaning), about }
+    pub(crate) fn new(meaning: Meaning, about: Option<Subject<'a>>) -> Self {
+        LogMessage { meaning: Some(meaning), subject: about }
     }
 }
 

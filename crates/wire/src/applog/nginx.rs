@@ -8,13 +8,13 @@
 use memchr::memmem;
 use model::Meaning;
 
-use super::{About, Said, after, before, errno, number};
+use super::{LogMessage, Subject, after, before, errno, number};
 
 /// Length of `2026/11/21 03:41:36 [`.
 const STAMP: usize = 21;
 
 /// What a line says; `None` when it has not the form of nginx's error log.
-pub fn parse(line: &[u8]) -> Option<Said<'_>> {
+pub fn parse(line: &[u8]) -> Option<LogMessage<'_>> {
     let stamp = line.get(..STAMP)?;
     let fits = stamp.iter().zip(b"dddd/dd/dd dd:dd:dd [").all(|(byte, form)| match form {
         b'd' => byte.is_ascii_digit(),
@@ -27,7 +27,7 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
     let rest = &line[STAMP + level.len() + 2..];
     match level {
         b"warn" | b"error" | b"crit" | b"alert" | b"emerg" => {}
-        b"notice" | b"info" | b"debug" => return Some(Said::NOTHING),
+        b"notice" | b"info" | b"debug" => return Some(LogMessage::NOTHING),
         _ => return None,
     }
     // `1234#1234: *56 message`; the connection is not always there.
@@ -42,7 +42,7 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
 }
 
 /// What a message says.
-fn said(message: &[u8]) -> Said<'_> {
+fn said(message: &[u8]) -> LogMessage<'_> {
     // `1024 worker_connections are not enough`. With `, reusing connections` behind it (since
     // nginx 1.19.6) nginx closes idle ones in good time and loses nothing yet.
     if let Some((_, rest)) = number(message)
@@ -50,17 +50,17 @@ fn said(message: &[u8]) -> Said<'_> {
     {
         let lost = !rest.starts_with(b", reusing connections");
         let meaning = if lost { Meaning::WorkerConnectionsNotEnough } else { Meaning::Other };
-        return Said::new(meaning, None);
+        return LogMessage::new(meaning, None);
     }
     if message.starts_with(b"upstream timed out (110") {
-        return Said::new(Meaning::UpstreamTimedOut, upstream(message));
+        return LogMessage::new(Meaning::UpstreamTimedOut, upstream(message));
     }
     if message.starts_with(b"upstream prematurely closed connection") {
-        return Said::new(Meaning::UpstreamClosed, upstream(message));
+        return LogMessage::new(Meaning::UpstreamClosed, upstream(message));
     }
     for verb in [&b"open() \""[..], b"openat() \"", b"opendir() \"", b"stat() \"", b"mkdir() \""] {
         if message.starts_with(verb) {
-            return Said::new(of_path(message), None);
+            return LogMessage::new(of_path(message), None);
         }
     }
     // Messages that begin with a call and hold no stranger's bytes before its error number.
@@ -82,13 +82,13 @@ fn said(message: &[u8]) -> Said<'_> {
         b"ioctl(",
     ];
     if CALLS.iter().any(|call| message.starts_with(call)) {
-        return of_call(message).unwrap_or(Said::new(Meaning::Other, None));
+        return of_call(message).unwrap_or(LogMessage::new(Meaning::Other, None));
     }
-    Said::new(Meaning::Other, None)
+    LogMessage::new(Meaning::Other, None)
 }
 
 /// A call that failed: `connect() to ADDRESS failed (99: …) while connecting to upstream, …`.
-fn of_call(message: &[u8]) -> Option<Said<'_>> {
+fn of_call(message: &[u8]) -> Option<LogMessage<'_>> {
     let at = memmem::find(message, b" (")?;
     let (number, _) = number(&message[at + 2..])?;
     let doing = before(message, b", client: ").unwrap_or(message);
@@ -100,7 +100,7 @@ fn of_call(message: &[u8]) -> Option<Said<'_>> {
     let about = subject.map(address).or_else(|| upstream(message));
     let meaning = match errno(number) {
         Some(Meaning::UpstreamQueueFull) => {
-            let full = message.starts_with(b"connect()") && matches!(about, Some(About::Unix(_)));
+            let full = message.starts_with(b"connect()") && matches!(about, Some(Subject::Unix(_)));
             if full { Meaning::UpstreamQueueFull } else { Meaning::Other }
         }
         // These also happen towards clients, where they are everyday.
@@ -108,7 +108,7 @@ fn of_call(message: &[u8]) -> Option<Said<'_>> {
         Some(meaning) => meaning,
         None => Meaning::Other,
     };
-    Some(Said::new(meaning, about.filter(|_| meaning != Meaning::Other)))
+    Some(LogMessage::new(meaning, about.filter(|_| meaning != Meaning::Other)))
 }
 
 /// A file that could not be opened: `open() "PATH" failed (24: Too many open files), client: …`.
@@ -126,16 +126,16 @@ fn of_path(message: &[u8]) -> Meaning {
 }
 
 /// The upstream named behind the request: `upstream: "fastcgi://unix:/run/php/fpm.sock:"`.
-fn upstream(message: &[u8]) -> Option<About<'_>> {
+fn upstream(message: &[u8]) -> Option<Subject<'_>> {
     let context = after(message, b", client: ")?;
     let url = before(after(context, b", upstream: \"")?, b"\"")?;
     Some(address(after(url, b"://").unwrap_or(url)))
 }
 
 /// The address at the beginning of an upstream's URL, without its path.
-fn address(text: &[u8]) -> About<'_> {
+fn address(text: &[u8]) -> Subject<'_> {
     if let Some(path) = text.strip_prefix(b"unix:") {
-        return About::Unix(path.split(|b| *b == b':').next().unwrap_or(path));
+        return Subject::Unix(path.split(|b| *b == b':').next().unwrap_or(path));
     }
-    About::Plain(text.split(|b| *b == b'/').next().unwrap_or(text))
+    Subject::Plain(text.split(|b| *b == b'/').next().unwrap_or(text))
 }

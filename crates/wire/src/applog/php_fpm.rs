@@ -5,10 +5,10 @@
 
 use model::Meaning;
 
-use super::{About, Said, after, before, number};
+use super::{LogMessage, Subject, after, before, number};
 
 /// What a line says; `None` when it has not the form of php-fpm's error log.
-pub fn parse(line: &[u8]) -> Option<Said<'_>> {
+pub fn parse(line: &[u8]) -> Option<LogMessage<'_>> {
     // `[21-Nov-2026 03:41:36]`, with microseconds at log level debug.
     let stamp = before(line.strip_prefix(b"[")?, b"] ")?;
     let date_ok = stamp.len() >= 20
@@ -26,7 +26,7 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
     let mut message = &rest[level.len() + 2..];
     match level {
         b"WARNING" | b"ERROR" | b"ALERT" => {}
-        b"NOTICE" | b"DEBUG" => return Some(Said::NOTHING),
+        b"NOTICE" | b"DEBUG" => return Some(LogMessage::NOTHING),
         _ => return None,
     }
     // At log level debug: `pid 12, fpm_pctl_perform_idle_server_maintenance(), line 370: `.
@@ -40,16 +40,16 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
     if let Some(named) = message.strip_prefix(b"[pool ")
         && let Some(name) = before(named, b"] ")
     {
-        pool = Some(About::Plain(name));
+        pool = Some(Subject::Plain(name));
         message = &named[name.len() + 2..];
     }
     if message.starts_with(b"server reached pm.max_children setting")
         || message.starts_with(b"The maximum number of processes has been reached")
     {
-        return Some(Said::new(Meaning::WorkerLimitReached, pool));
+        return Some(LogMessage::new(Meaning::WorkerLimitReached, pool));
     }
     if message.starts_with(b"seems busy (") {
-        return Some(Said::new(Meaning::PoolBusy, pool));
+        return Some(LogMessage::new(Meaning::PoolBusy, pool));
     }
-    Some(Said::new(Meaning::Other, None))
+    Some(LogMessage::new(Meaning::Other, None))
 }

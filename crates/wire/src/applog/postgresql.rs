@@ -6,10 +6,10 @@
 use memchr::memmem;
 use model::Meaning;
 
-use super::{About, Said, before};
+use super::{LogMessage, Subject, before};
 
 /// What a line says; `None` when there is no severity in it.
-pub fn parse(line: &[u8]) -> Option<Said<'_>> {
+pub fn parse(line: &[u8]) -> Option<LogMessage<'_>> {
     // The second line of a statement begins with a tab and belongs to the line before.
     if line.first().is_none_or(|b| *b == b'\t') {
         return None;
@@ -24,12 +24,12 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
         b"LOG" => {
             let files =
                 message.starts_with(b"could not accept new connection: Too many open files");
-            let said = Said::new(Meaning::TooManyOpenFiles, None);
-            return Some(if files { said } else { Said::NOTHING });
+            let said = LogMessage::new(Meaning::TooManyOpenFiles, None);
+            return Some(if files { said } else { LogMessage::NOTHING });
         }
         b"DEBUG1" | b"DEBUG2" | b"DEBUG3" | b"DEBUG4" | b"DEBUG5" | b"INFO" | b"NOTICE"
         | b"DETAIL" | b"HINT" | b"QUERY" | b"CONTEXT" | b"LOCATION" | b"STATEMENT" => {
-            return Some(Said::NOTHING);
+            return Some(LogMessage::NOTHING);
         }
         _ => return None,
     }
@@ -37,15 +37,18 @@ pub fn parse(line: &[u8]) -> Option<Said<'_>> {
         if message.starts_with(b"sorry, too many clients already")
             || message.starts_with(b"remaining connection slots are reserved for")
         {
-            return Some(Said::new(Meaning::WorkerLimitReached, None));
+            return Some(LogMessage::new(Meaning::WorkerLimitReached, None));
         }
         for what in
             [&b"too many connections for role \""[..], b"too many connections for database \""]
         {
             if let Some(name) = message.strip_prefix(what).and_then(|rest| before(rest, b"\"")) {
-                return Some(Said::new(Meaning::WorkerLimitReached, Some(About::Plain(name))));
+                return Some(LogMessage::new(
+                    Meaning::WorkerLimitReached,
+                    Some(Subject::Plain(name)),
+                ));
             }
         }
     }
-    Some(Said::new(Meaning::Other, None))
+    Some(LogMessage::new(Meaning::Other, None))
 }

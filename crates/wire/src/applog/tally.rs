@@ -7,21 +7,21 @@ use std::collections::{BTreeMap, HashMap};
 use memchr::memchr;
 use model::{Complaint, Meaning};
 
-use super::{About, Dialect, Said, apache, nginx, php_fpm, postgresql};
+use super::{LogFormat, LogMessage, Subject, apache, nginx, php_fpm, postgresql};
 
 /// Most kinds of complaint that are told apart; more become complaints about nothing in
 /// particular.
-const MOST_KINDS: usize = 256;
+const MAX_COMPLAINTS: usize = 256;
 /// Longest first line that is kept, bytes.
-const FIRST_LINE: usize = 300;
+const MAX_FIRST_LINE_BYTES: usize = 300;
 /// Longest subject that is kept, bytes: a Unix socket's path has at most 108.
-const ABOUT: usize = 128;
+const MAX_SUBJECT_BYTES: usize = 128;
 
 /// Lines of one log, counted.
 #[derive(Debug, Clone)]
 pub struct Tally {
     lines: u64,
-    unread: u64,
+    unparsed: u64,
     statuses: Box<[u64; 1000]>,
     complaints: HashMap<(Meaning, Option<String>), (u64, String)>,
     /// Room for a subject, so that a flood of one complaint does not allocate.
@@ -32,7 +32,7 @@ impl Default for Tally {
     fn default() -> Self {
         Tally {
             lines: 0,
-            unread: 0,
+            unparsed: 0,
             statuses: Box::new([0; 1000]),
             complaints: HashMap::new(),
             scratch: String::new(),
@@ -42,20 +42,24 @@ impl Default for Tally {
 
 impl Tally {
     /// Counts the whole lines in `bytes`; a last line without its line feed is left out.
-    pub fn take(&mut self, dialect: &Dialect, bytes: &[u8]) {
+    pub fn count(&mut self, dialect: &LogFormat, bytes: &[u8]) {
         match dialect {
-            Dialect::Access(format) => self.each(bytes, |tally, line| match format.status(line) {
-                Some(status) => tally.statuses[usize::from(status).min(999)] += 1,
-                None => tally.unread += 1,
-            }),
-            Dialect::Nginx => self.each(bytes, |tally, line| tally.said(line, nginx::parse(line))),
-            Dialect::PhpFpm => {
+            LogFormat::Access(format) => {
+                self.each(bytes, |tally, line| match format.status(line) {
+                    Some(status) => tally.statuses[usize::from(status).min(999)] += 1,
+                    None => tally.unparsed += 1,
+                })
+            }
+            LogFormat::Nginx => {
+                self.each(bytes, |tally, line| tally.said(line, nginx::parse(line)))
+            }
+            LogFormat::PhpFpm => {
                 self.each(bytes, |tally, line| tally.said(line, php_fpm::parse(line)));
             }
-            Dialect::Apache => {
+            LogFormat::Apache => {
                 self.each(bytes, |tally, line| tally.said(line, apache::parse(line)));
             }
-            Dialect::Postgresql => {
+            LogFormat::Postgresql => {
                 self.each(bytes, |tally, line| tally.said(line, postgresql::parse(line)));
             }
         }
@@ -69,25 +73,25 @@ impl Tally {
         }
     }
 
-    fn said(&mut self, line: &[u8], said: Option<Said<'_>>) {
+    fn said(&mut self, line: &[u8], said: Option<LogMessage<'_>>) {
         let Some(said) = said else {
-            self.unread += 1;
+            self.unparsed += 1;
             return;
         };
         let Some(meaning) = said.meaning else { return };
-        let mut about = said.about.map(|about| {
+        let mut about = said.subject.map(|about| {
             let mut text = std::mem::take(&mut self.scratch);
             text.clear();
             match about {
-                About::Plain(bytes) => clean(bytes, ABOUT, &mut text),
-                About::Unix(bytes) => {
+                Subject::Plain(bytes) => push_printable(bytes, MAX_SUBJECT_BYTES, &mut text),
+                Subject::Unix(bytes) => {
                     text.push_str("unix:");
-                    clean(bytes, ABOUT, &mut text);
+                    push_printable(bytes, MAX_SUBJECT_BYTES, &mut text);
                 }
             }
             text
         });
-        if self.complaints.len() >= MOST_KINDS {
+        if self.complaints.len() >= MAX_COMPLAINTS {
             let key = (meaning, about);
             let known = self.complaints.contains_key(&key);
             about = key.1.filter(|_| known);
@@ -99,7 +103,7 @@ impl Tally {
             return;
         }
         let mut first = String::new();
-        clean(line, FIRST_LINE, &mut first);
+        push_printable(line, MAX_FIRST_LINE_BYTES, &mut first);
         self.complaints.insert(key, (1, first));
     }
 
@@ -109,8 +113,8 @@ impl Tally {
     }
 
     /// Lines among them that had not the form of their dialect.
-    pub fn unread(&self) -> u64 {
-        self.unread
+    pub fn unparsed(&self) -> u64 {
+        self.unparsed
     }
 
     /// How many lines had which HTTP status.
@@ -138,7 +142,7 @@ impl Tally {
 }
 
 /// Appends bytes as text, at most that many; what could act on a terminal becomes U+FFFD.
-fn clean(bytes: &[u8], most: usize, into: &mut String) {
+fn push_printable(bytes: &[u8], most: usize, into: &mut String) {
     let end = into.len() + most;
     for chunk in bytes[..bytes.len().min(most)].utf8_chunks() {
         for c in chunk.valid().chars() {

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use model::Meaning;
 use proptest::prelude::*;
 
-use super::{AccessFormat, Dialect, Tally};
+use super::{AccessFormat, LogFormat, Tally};
 
-fn tally(dialect: &Dialect, bytes: &[u8]) -> Tally {
+fn tally(dialect: &LogFormat, bytes: &[u8]) -> Tally {
     let mut tally = Tally::default();
-    tally.take(dialect, bytes);
+    tally.count(dialect, bytes);
     tally
 }
 
-fn complaints(dialect: &Dialect, bytes: &[u8]) -> BTreeMap<(Meaning, Option<String>), u64> {
+fn complaints(dialect: &LogFormat, bytes: &[u8]) -> BTreeMap<(Meaning, Option<String>), u64> {
     let tally = tally(dialect, bytes);
-    assert_eq!(tally.unread(), 0, "lines that were not understood");
+    assert_eq!(tally.unparsed(), 0, "lines that were not understood");
     tally.complaints().into_iter().map(|c| ((c.meaning, c.about), c.count)).collect()
 }
 
@@ -37,7 +37,7 @@ const PHP_ACCESS: &[u8] = include_bytes!("fixtures/php-fpm-access.log");
 fn nginx_complaints() {
     let socket = Some("unix:/run/php/fpm.sock");
     assert_eq!(
-        complaints(&Dialect::Nginx, NGINX),
+        complaints(&LogFormat::Nginx, NGINX),
         expected(&[
             (Meaning::AddressNotAvailable, Some("127.0.0.1:9000"), 2),
             (Meaning::ConnectionRefused, Some("127.0.0.1:9999"), 2),
@@ -97,11 +97,11 @@ fn nginx_lines_not_in_the_fixture() {
         ),
     ] {
         let line = format!("2026/11/21 03:41:36 {line}\n");
-        let found = complaints(&Dialect::Nginx, line.as_bytes());
+        let found = complaints(&LogFormat::Nginx, line.as_bytes());
         assert_eq!(found, expected(&[(meaning, about, 1)]), "{line}");
     }
     let notice = b"2026/11/21 03:41:36 [notice] 7#7: signal 15 (SIGTERM) received, exiting\n";
-    assert_eq!(complaints(&Dialect::Nginx, notice), expected(&[]));
+    assert_eq!(complaints(&LogFormat::Nginx, notice), expected(&[]));
 }
 
 #[test]
@@ -115,20 +115,20 @@ fn strangers_cannot_put_words_in_nginx_mouth() {
         r#"connect() to 1.2.3.4:5 failed (11: Resource temporarily unavailable) while, client: 1"#,
     ] {
         let line = format!("2026/11/21 03:41:36 [error] 7#7: *9 {message}\n");
-        let found = complaints(&Dialect::Nginx, line.as_bytes());
+        let found = complaints(&LogFormat::Nginx, line.as_bytes());
         assert_eq!(found, expected(&[(Meaning::Other, None, 1)]), "{line}");
     }
     // The first upstream field is nginx's own; a header behind it cannot take its place.
     let line = br#"2026/11/21 03:41:36 [error] 7#7: *9 upstream timed out (110: Connection timed out) while reading, client: 1.1.1.1, server: , request: "GET / HTTP/1.1", upstream: "http://10.0.0.1:80/", host: "x", referrer: "a, upstream: "http://6.6.6.6:6"
 "#;
-    let found = complaints(&Dialect::Nginx, line);
+    let found = complaints(&LogFormat::Nginx, line);
     assert_eq!(found, expected(&[(Meaning::UpstreamTimedOut, Some("10.0.0.1:80"), 1)]));
 }
 
 #[test]
 fn php_fpm_complaints() {
     assert_eq!(
-        complaints(&Dialect::PhpFpm, PHP_FPM),
+        complaints(&LogFormat::PhpFpm, PHP_FPM),
         expected(&[
             (Meaning::WorkerLimitReached, Some("www"), 2),
             (Meaning::PoolBusy, Some("tcp"), 4),
@@ -139,7 +139,7 @@ fn php_fpm_complaints() {
     let debug = b"[21-Nov-2026 03:41:36.123456] WARNING: pid 12, fpm_pctl_perform(), line 370: \
                   [pool a b] server reached pm.max_children setting (5), consider raising it\n";
     assert_eq!(
-        complaints(&Dialect::PhpFpm, debug),
+        complaints(&LogFormat::PhpFpm, debug),
         expected(&[(Meaning::WorkerLimitReached, Some("a b"), 1)])
     );
 }
@@ -147,7 +147,7 @@ fn php_fpm_complaints() {
 #[test]
 fn apache_complaints() {
     assert_eq!(
-        complaints(&Dialect::Apache, APACHE),
+        complaints(&LogFormat::Apache, APACHE),
         expected(&[
             (Meaning::WorkerLimitReached, None, 1),
             (Meaning::ConnectionRefused, Some("127.0.0.1:9999"), 1),
@@ -160,7 +160,7 @@ fn apache_complaints() {
         temporarily unavailable: AH02454: FCGI: attempt to connect to Unix domain socket \
         /run/php.sock (localhost:8000) failed\n";
     assert_eq!(
-        complaints(&Dialect::Apache, full),
+        complaints(&LogFormat::Apache, full),
         expected(&[(Meaning::UpstreamQueueFull, Some("unix:/run/php.sock"), 1)])
     );
 }
@@ -168,14 +168,14 @@ fn apache_complaints() {
 #[test]
 fn postgresql_complaints() {
     assert_eq!(
-        complaints(&Dialect::Postgresql, POSTGRESQL),
+        complaints(&LogFormat::Postgresql, POSTGRESQL),
         expected(&[(Meaning::WorkerLimitReached, None, 4)])
     );
     let quoted = b"2026-11-21 04:17:32.253 UTC [9] b@s ERROR:  relation \"FATAL:  sorry, too many \
         clients already\" does not exist\n\
         2026-11-21 04:17:32.253 UTC [9] b@s STATEMENT:  select 'FATAL:  sorry, too many clients \
         already'\n";
-    assert_eq!(complaints(&Dialect::Postgresql, quoted), expected(&[(Meaning::Other, None, 1)]));
+    assert_eq!(complaints(&LogFormat::Postgresql, quoted), expected(&[(Meaning::Other, None, 1)]));
 }
 
 #[test]
@@ -197,14 +197,14 @@ fn statuses_of_real_access_logs() {
         (json.unwrap(), JSON),
         (AccessFormat::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(), JSON),
     ] {
-        let tally = tally(&Dialect::Access(format.clone()), log);
-        assert_eq!(tally.unread(), 0, "{format:?}");
+        let tally = tally(&LogFormat::Access(format.clone()), log);
+        assert_eq!(tally.unparsed(), 0, "{format:?}");
         assert_eq!((tally.statuses(), tally.lines()), (expected.clone(), 14), "{format:?}");
     }
-    let apache = tally(&Dialect::Access(AccessFormat::combined()), APACHE_ACCESS);
+    let apache = tally(&LogFormat::Access(AccessFormat::combined()), APACHE_ACCESS);
     assert_eq!(apache.statuses(), BTreeMap::from([(404, 1), (502, 3), (503, 2)]));
-    let php = tally(&Dialect::Access(AccessFormat::combined()), PHP_ACCESS);
-    assert_eq!((php.statuses(), php.unread()), (BTreeMap::from([(200, 5)]), 0));
+    let php = tally(&LogFormat::Access(AccessFormat::combined()), PHP_ACCESS);
+    assert_eq!((php.statuses(), php.unparsed()), (BTreeMap::from([(200, 5)]), 0));
 }
 
 #[test]
@@ -259,21 +259,21 @@ fn places_of_the_status_in_templates() {
 #[test]
 fn dialects_are_recognised() {
     for (log, dialect) in [
-        (NGINX, Dialect::Nginx),
-        (PHP_FPM, Dialect::PhpFpm),
-        (APACHE, Dialect::Apache),
-        (POSTGRESQL, Dialect::Postgresql),
-        (COMBINED, Dialect::Access(AccessFormat::combined())),
-        (APACHE_ACCESS, Dialect::Access(AccessFormat::combined())),
-        (PHP_ACCESS, Dialect::Access(AccessFormat::combined())),
+        (NGINX, LogFormat::Nginx),
+        (PHP_FPM, LogFormat::PhpFpm),
+        (APACHE, LogFormat::Apache),
+        (POSTGRESQL, LogFormat::Postgresql),
+        (COMBINED, LogFormat::Access(AccessFormat::combined())),
+        (APACHE_ACCESS, LogFormat::Access(AccessFormat::combined())),
+        (PHP_ACCESS, LogFormat::Access(AccessFormat::combined())),
     ] {
         for line in log.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
-            let found = Dialect::recognise(line);
+            let found = LogFormat::recognise(line);
             assert_eq!(found.as_ref(), Some(&dialect), "{}", String::from_utf8_lossy(line));
         }
     }
     for line in ["", "WARNING:  x", "hello \"world\" 200", "{\"level\":\"info\"}", "-\t\t200"] {
-        assert_eq!(Dialect::recognise(line.as_bytes()), None, "{line}");
+        assert_eq!(LogFormat::recognise(line.as_bytes()), None, "{line}");
     }
 }
 
@@ -292,7 +292,7 @@ fn kinds_are_bounded_and_first_lines_harmless() {
             .as_bytes(),
         );
     }
-    let found = tally(&Dialect::Nginx, &log).complaints();
+    let found = tally(&LogFormat::Nginx, &log).complaints();
     assert!(found.len() <= 257, "{}", found.len());
     assert_eq!(found.iter().map(|c| c.count).sum::<u64>(), 1000);
     for complaint in &found {
@@ -307,17 +307,17 @@ fn kinds_are_bounded_and_first_lines_harmless() {
 #[ignore = "measures speed, which a shared machine cannot promise"]
 fn speed() {
     for (name, dialect, log) in [
-        ("combined", Dialect::Access(AccessFormat::combined()), COMBINED),
-        ("json", Dialect::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(), JSON),
-        ("nginx errors", Dialect::Nginx, NGINX),
-        ("php-fpm", Dialect::PhpFpm, PHP_FPM),
+        ("combined", LogFormat::Access(AccessFormat::combined()), COMBINED),
+        ("json", LogFormat::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(), JSON),
+        ("nginx errors", LogFormat::Nginx, NGINX),
+        ("php-fpm", LogFormat::PhpFpm, PHP_FPM),
     ] {
         let log = log.repeat((64 << 20) / log.len());
         let began = std::time::Instant::now();
         let tally = tally(&dialect, &log);
         let rate = log.len() as f64 / began.elapsed().as_secs_f64() / 1e6;
         println!("{name}: {rate:.0} MB/s, {} lines", tally.lines());
-        assert!(rate > 500.0 || !matches!(dialect, Dialect::Access(_)), "{name}: {rate:.0} MB/s");
+        assert!(rate > 500.0 || !matches!(dialect, LogFormat::Access(_)), "{name}: {rate:.0} MB/s");
     }
 }
 
@@ -387,14 +387,14 @@ fn apache_escape(bytes: &[u8]) -> String {
 
 fn harmless(bytes: &[u8]) {
     for line in bytes.split(|b| *b == b'\n') {
-        Dialect::recognise(line);
+        LogFormat::recognise(line);
     }
     for dialect in [
-        Dialect::Nginx,
-        Dialect::PhpFpm,
-        Dialect::Apache,
-        Dialect::Postgresql,
-        Dialect::Access(AccessFormat::combined()),
+        LogFormat::Nginx,
+        LogFormat::PhpFpm,
+        LogFormat::Apache,
+        LogFormat::Postgresql,
+        LogFormat::Access(AccessFormat::combined()),
     ] {
         let tally = tally(&dialect, bytes);
         assert_eq!(tally.lines(), bytes.iter().filter(|b| **b == b'\n').count() as u64);

@@ -19,7 +19,7 @@ pub use link::LinkType;
 
 /// Most bytes that a record may have: what libpcap takes (`MAXIMUM_SNAPLEN` is 256 KiB), and USB
 /// and D-Bus captures beyond it. A length above it is damage, not a packet.
-pub const RECORD_LIMIT: usize = 64 << 20;
+pub const MAX_RECORD_BYTES: usize = 64 << 20;
 
 /// One packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct Interface {
     /// Filter with which was captured.
     pub filter: String,
     /// Bytes of the frame check sequence at the end of each packet.
-    pub check_bytes: u8,
+    pub fcs_bytes: u8,
     /// Packets that the kernel or the interface lost, as counted at the end; `None`: not told.
     pub dropped: Option<u64>,
     /// Packets received, as counted at the end.
@@ -107,12 +107,12 @@ impl Ticks {
 
 /// Damage: where, and what was there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}, at byte {offset}")]
-pub struct Broken {
+#[error("{reason}, at byte {offset}")]
+pub struct Damage {
     /// Offset in the (decompressed) file.
     pub offset: u64,
     /// What is wrong.
-    pub what: String,
+    pub reason: String,
 }
 
 /// What stands at the front of a buffer.
@@ -121,13 +121,13 @@ pub enum Step<'a> {
     /// A packet.
     Packet(Packet<'a>),
     /// Something else, that was understood or may be skipped.
-    Other,
+    Skipped,
     /// A comment on the packet before, the section or the file.
     Comment(&'a str),
     /// At least so many bytes are needed.
-    More(usize),
+    NeedBytes(usize),
     /// Damage: nothing can be read from here on.
-    Broken(Broken),
+    Damaged(Damage),
 }
 
 /// Reads one capture.
@@ -137,7 +137,7 @@ pub struct Reader {
     /// Bytes consumed so far.
     offset: u64,
     interfaces: Vec<Interface>,
-    warnings: Vec<Broken>,
+    warnings: Vec<Damage>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -147,9 +147,9 @@ enum Format {
 }
 
 /// Most warnings that are kept.
-const WARNINGS: usize = 32;
+const MAX_WARNINGS: usize = 32;
 /// Most interfaces of a file: each takes memory.
-const INTERFACES: usize = 4096;
+const MAX_INTERFACES: usize = 4096;
 
 impl Reader {
     /// A reader at the beginning of a file.
@@ -175,7 +175,7 @@ impl Reader {
     }
 
     /// What was odd and could be read over.
-    pub fn warnings(&self) -> &[Broken] {
+    pub fn warnings(&self) -> &[Damage] {
         &self.warnings
     }
 
@@ -184,33 +184,33 @@ impl Reader {
         self.offset
     }
 
-    fn broken<'a>(&self, what: impl Into<String>) -> Step<'a> {
-        Step::Broken(Broken { offset: self.offset, what: what.into() })
+    fn damaged<'a>(&self, what: impl Into<String>) -> Step<'a> {
+        Step::Damaged(Damage { offset: self.offset, reason: what.into() })
     }
 
     fn warn(&mut self, what: impl Into<String>) {
-        if self.warnings.len() < WARNINGS {
-            self.warnings.push(Broken { offset: self.offset, what: what.into() });
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(Damage { offset: self.offset, reason: what.into() });
         }
     }
 
     /// The first bytes tell the format.
     fn begin<'a>(&mut self, buffer: &'a [u8]) -> (usize, Step<'a>) {
         let Some(magic) = buffer.first_chunk::<4>() else {
-            return (0, Step::More(4));
+            return (0, Step::NeedBytes(4));
         };
         if *magic == pcapng::SECTION.to_be_bytes() {
             self.format = Some(Format::Pcapng(pcapng::Section::default()));
-            return (0, Step::Other);
+            return (0, Step::Skipped);
         }
         match pcap::Pcap::begin(buffer) {
             Ok(Some((file, interface))) => {
                 self.format = Some(Format::Pcap(file));
                 self.interfaces.push(interface);
-                (pcap::HEADER, Step::Other)
+                (pcap::HEADER_BYTES, Step::Skipped)
             }
-            Ok(None) => (0, Step::More(pcap::HEADER)),
-            Err(what) => (0, self.broken(what)),
+            Ok(None) => (0, Step::NeedBytes(pcap::HEADER_BYTES)),
+            Err(what) => (0, self.damaged(what)),
         }
     }
 }

@@ -4,23 +4,23 @@
 //! Source: draft-ietf-opsawg-pcap; libpcap `sf-pcap.c`.
 
 use super::bytes::Order;
-use super::{Broken, Interface, LinkType, Packet, RECORD_LIMIT, Step};
+use super::{Damage, Interface, LinkType, MAX_RECORD_BYTES, Packet, Step};
 
 /// Bytes of the file's header.
-pub(super) const HEADER: usize = 24;
+pub(super) const HEADER_BYTES: usize = 24;
 /// Bytes of a record's header.
-const RECORD: usize = 16;
+const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes of a record's header in the modified form: interface, protocol, packet type.
-const MODIFIED: usize = 24;
+const MODIFIED_RECORD_HEADER_BYTES: usize = 24;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const MODIFIED_MAGIC: u32 = 0xa1b2_cd34;
 /// Bits of the link-type field that are the link type; above: the frame check sequence.
-const LINK: u32 = 0xffff;
+const LINK_TYPE_MASK: u32 = 0xffff;
 /// Whether the length of the frame check sequence is told, and where.
-const CHECK_TOLD: u32 = 1 << 26;
-const CHECK_SHIFT: u32 = 28;
+const FCS_LENGTH_PRESENT: u32 = 1 << 26;
+const FCS_LENGTH_SHIFT: u32 = 28;
 
 /// What the header of a file said.
 #[derive(Debug, Clone, Copy)]
@@ -45,11 +45,11 @@ enum Swapped {
 impl Pcap {
     /// Reads the header; `None`: more bytes are needed.
     pub(super) fn begin(buffer: &[u8]) -> Result<Option<(Self, Interface)>, String> {
-        let Some(head) = buffer.get(..HEADER) else {
+        let Some(head) = buffer.get(..HEADER_BYTES) else {
             // Four bytes are there: what cannot become a header is told at once.
-            return known(buffer).map(|_| None);
+            return byte_order_and_magic(buffer).map(|_| None);
         };
-        let (order, magic) = known(head)?;
+        let (order, magic) = byte_order_and_magic(head)?;
         let (major, minor) = (order.u16(head, 4), order.u16(head, 6));
         let network = order.u32(head, 20);
         let swapped = match (major, minor) {
@@ -59,15 +59,20 @@ impl Pcap {
             (2, 0..=2) => Swapped::Yes,
             _ => Swapped::No,
         };
-        let link = LinkType((network & LINK) as u16);
-        let check_bytes = if network & CHECK_TOLD == 0 { 0 } else { (network >> CHECK_SHIFT) * 2 };
+        let link = LinkType((network & LINK_TYPE_MASK) as u16);
+        let check_bytes =
+            if network & FCS_LENGTH_PRESENT == 0 { 0 } else { (network >> FCS_LENGTH_SHIFT) * 2 };
         let interface = Interface {
             link,
             snap_length: order.u32(head, 16),
-            check_bytes: check_bytes as u8,
+            fcs_bytes: check_bytes as u8,
             ..Interface::default()
         };
-        let record = if magic == MODIFIED_MAGIC { MODIFIED } else { RECORD };
+        let record = if magic == MODIFIED_MAGIC {
+            MODIFIED_RECORD_HEADER_BYTES
+        } else {
+            RECORD_HEADER_BYTES
+        };
         let nanoseconds = magic == NANOSECONDS;
         Ok(Some((Pcap { order, nanoseconds, record, link, swapped }, interface)))
     }
@@ -76,7 +81,7 @@ impl Pcap {
     #[inline]
     pub(super) fn record<'a>(self, buffer: &'a [u8], offset: u64) -> (usize, Step<'a>) {
         let Some(head) = buffer.get(..self.record) else {
-            return (0, Step::More(self.record));
+            return (0, Step::NeedBytes(self.record));
         };
         let (mut captured, mut length) = (self.order.u32(head, 8), self.order.u32(head, 12));
         let swap = match self.swapped {
@@ -87,13 +92,13 @@ impl Pcap {
         if swap {
             std::mem::swap(&mut captured, &mut length);
         }
-        if captured as usize > RECORD_LIMIT {
+        if captured as usize > MAX_RECORD_BYTES {
             let what = format!("a record of {captured} bytes, more than any packet has");
-            return (0, Step::Broken(Broken { offset, what }));
+            return (0, Step::Damaged(Damage { offset, reason: what }));
         }
         let end = self.record + captured as usize;
         let Some(bytes) = buffer.get(self.record..end) else {
-            return (0, Step::More(end));
+            return (0, Step::NeedBytes(end));
         };
         let seconds = i128::from(self.order.u32(head, 0)) * 1_000_000_000;
         let part = i128::from(self.order.u32(head, 4));
@@ -111,7 +116,7 @@ impl Pcap {
 }
 
 /// Byte order and magic number of a file.
-fn known(buffer: &[u8]) -> Result<(Order, u32), String> {
+fn byte_order_and_magic(buffer: &[u8]) -> Result<(Order, u32), String> {
     for order in [Order::Little, Order::Big] {
         let magic = order.u32(buffer, 0);
         if matches!(magic, MICROSECONDS | NANOSECONDS | MODIFIED_MAGIC) {

@@ -3,7 +3,7 @@
 //! Source: draft-ietf-opsawg-pcapng.
 
 use super::bytes::Order;
-use super::{INTERFACES, Interface, LinkType, Packet, RECORD_LIMIT, Reader, Step, Ticks};
+use super::{Interface, LinkType, MAX_INTERFACES, MAX_RECORD_BYTES, Packet, Reader, Step, Ticks};
 use crate::capture::Format;
 
 /// Section header block: its kind reads alike in both orders.
@@ -15,15 +15,15 @@ const STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
 /// The number that tells the byte order of a section.
-const ORDER: u32 = 0x1a2b_3c4d;
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// Bytes of kind, length, and the length again at the end.
-const FRAME: usize = 12;
+const BLOCK_FRAME_BYTES: usize = 12;
 /// Bytes of the fields before the packet in an enhanced and in an obsolete packet block.
-const PACKET_FIELDS: usize = 20;
+const PACKET_FIELDS_BYTES: usize = 20;
 /// Longest name or description, and longest filter of an interface that is kept, bytes: thousands of
 /// interfaces take as much, and compression makes them of nothing.
-const NAME: usize = 1 << 10;
-const FILTER: usize = 8 << 10;
+const MAX_NAME_BYTES: usize = 1 << 10;
+const MAX_FILTER_BYTES: usize = 8 << 10;
 
 /// The section that is being read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,8 +66,8 @@ fn text(value: &[u8], most: usize) -> String {
 impl Reader {
     /// The block at the front of a buffer.
     pub(super) fn block<'a>(&mut self, section: Section, buffer: &'a [u8]) -> (usize, Step<'a>) {
-        let Some(head) = buffer.get(..FRAME) else {
-            return (0, Step::More(FRAME));
+        let Some(head) = buffer.get(..BLOCK_FRAME_BYTES) else {
+            return (0, Step::NeedBytes(BLOCK_FRAME_BYTES));
         };
         let mut order = section.order;
         let kind = order.u32(head, 0);
@@ -75,18 +75,18 @@ impl Reader {
             order = match head[8..12] {
                 [0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
                 [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
-                _ => return (0, self.broken("a section without a byte order")),
+                _ => return (0, self.damaged("a section without a byte order")),
             };
-            debug_assert_eq!(order.u32(head, 8), ORDER);
+            debug_assert_eq!(order.u32(head, 8), BYTE_ORDER_MAGIC);
         }
         let length = order.u32(head, 4) as usize;
-        if !(FRAME..=RECORD_LIMIT).contains(&length) {
+        if !(BLOCK_FRAME_BYTES..=MAX_RECORD_BYTES).contains(&length) {
             let what = format!("a block of {length} bytes, which no block has");
-            return (0, self.broken(what));
+            return (0, self.damaged(what));
         }
         let whole = length.next_multiple_of(4);
         let Some(block) = buffer.get(..whole) else {
-            return (0, Step::More(whole));
+            return (0, Step::NeedBytes(whole));
         };
         // Some writers forget that lengths are rounded up to four bytes.
         if !length.is_multiple_of(4) {
@@ -104,32 +104,32 @@ impl Reader {
             SIMPLE_PACKET => self.simple(section, body),
             STATISTICS => self.statistics(section, body),
             // Names, secrets, journals, blocks of others: nothing that is needed here.
-            _ => Step::Other,
+            _ => Step::Skipped,
         };
-        let taken = if matches!(step, Step::Broken(_)) { 0 } else { whole };
+        let taken = if matches!(step, Step::Damaged(_)) { 0 } else { whole };
         (taken, step)
     }
 
     fn section<'a>(&mut self, before: Section, order: Order, body: &'a [u8]) -> Step<'a> {
         if body.len() < 16 {
-            return self.broken("a section header that is too short");
+            return self.damaged("a section header that is too short");
         }
         let major = order.u16(body, 4);
         if major != 1 {
-            return self.broken(format!("pcapng of version {major}; 1 is known"));
+            return self.damaged(format!("pcapng of version {major}; 1 is known"));
         }
         let next = Section { order, number: before.number + 1, first: self.interfaces.len() };
         self.format = Some(Format::Pcapng(next));
-        comment(Options { order, bytes: &body[16..] }).map_or(Step::Other, Step::Comment)
+        comment(Options { order, bytes: &body[16..] }).map_or(Step::Skipped, Step::Comment)
     }
 
     fn interface<'a>(&mut self, section: Section, body: &[u8]) -> Step<'a> {
         let order = section.order;
         if body.len() < 8 {
-            return self.broken("an interface description that is too short");
+            return self.damaged("an interface description that is too short");
         }
-        if self.interfaces.len() >= INTERFACES {
-            return self.broken(format!("more than {INTERFACES} interfaces"));
+        if self.interfaces.len() >= MAX_INTERFACES {
+            return self.damaged(format!("more than {MAX_INTERFACES} interfaces"));
         }
         let mut interface = Interface {
             section: section.number.saturating_sub(1),
@@ -139,8 +139,8 @@ impl Reader {
         };
         for (code, value) in (Options { order, bytes: &body[8..] }) {
             match (code, value) {
-                (2, name) => interface.name = text(name, NAME),
-                (3, description) => interface.description = text(description, NAME),
+                (2, name) => interface.name = text(name, MAX_NAME_BYTES),
+                (3, description) => interface.description = text(description, MAX_NAME_BYTES),
                 // if_tsresol: a power of ten, or of two with the highest bit.
                 (9, [resolution, ..]) => match ticks(*resolution) {
                     Some((numerator, denominator)) => {
@@ -150,8 +150,8 @@ impl Reader {
                     None => self.warn("a time resolution that no clock has"),
                 },
                 // if_filter: a byte that tells the kind, 0 for text.
-                (11, [0, filter @ ..]) => interface.filter = text(filter, FILTER),
-                (13, [bytes, ..]) => interface.check_bytes = *bytes,
+                (11, [0, filter @ ..]) => interface.filter = text(filter, MAX_FILTER_BYTES),
+                (13, [bytes, ..]) => interface.fcs_bytes = *bytes,
                 (14, offset) if offset.len() == 8 => {
                     interface.ticks.offset_s = order.u64(offset, 0) as i64;
                 }
@@ -159,14 +159,14 @@ impl Reader {
             }
         }
         self.interfaces.push(interface);
-        Step::Other
+        Step::Skipped
     }
 
     #[inline]
     fn packet<'a>(&mut self, section: Section, body: &'a [u8], old: bool) -> Step<'a> {
         let order = section.order;
-        if body.len() < PACKET_FIELDS {
-            return self.broken("a packet block that is too short");
+        if body.len() < PACKET_FIELDS_BYTES {
+            return self.damaged("a packet block that is too short");
         }
         // The obsolete block has a count of drops in the upper half.
         let (number, mut drops) = if old {
@@ -178,16 +178,18 @@ impl Reader {
         let index = section.first.saturating_add(number as usize);
         let Some(interface) = self.interfaces.get(index) else {
             self.warn(format!("a packet of interface {number}, which is not described"));
-            return Step::Other;
+            return Step::Skipped;
         };
         let link = interface.link;
         let time = (u64::from(order.u32(body, 4)) << 32) | u64::from(order.u32(body, 8));
         let time_ns = Some(interface.ticks.time_ns(time));
         let captured = order.u32(body, 12) as usize;
-        let Some(bytes) = body.get(PACKET_FIELDS..PACKET_FIELDS.saturating_add(captured)) else {
-            return self.broken(format!("a packet of {captured} bytes in a block without room"));
+        let Some(bytes) =
+            body.get(PACKET_FIELDS_BYTES..PACKET_FIELDS_BYTES.saturating_add(captured))
+        else {
+            return self.damaged(format!("a packet of {captured} bytes in a block without room"));
         };
-        let options = PACKET_FIELDS + captured.next_multiple_of(4);
+        let options = PACKET_FIELDS_BYTES + captured.next_multiple_of(4);
         if let Some(rest) = body.get(options..).filter(|rest| !rest.is_empty()) {
             for (code, value) in (Options { order, bytes: rest }) {
                 if code == 4 && value.len() == 8 {
@@ -209,10 +211,10 @@ impl Reader {
     fn simple<'a>(&mut self, section: Section, body: &'a [u8]) -> Step<'a> {
         let Some(interface) = self.interfaces.get(section.first) else {
             self.warn("a packet before any interface is described");
-            return Step::Other;
+            return Step::Skipped;
         };
         if body.len() < 4 {
-            return self.broken("a simple packet block that is too short");
+            return self.damaged("a simple packet block that is too short");
         }
         let length = section.order.u32(body, 0);
         let snap = match interface.snap_length {
@@ -231,7 +233,7 @@ impl Reader {
         let (Some(interface), Some(options)) = (self.interfaces.get_mut(index), body.get(12..))
         else {
             self.warn("statistics of an interface that is not described");
-            return Step::Other;
+            return Step::Skipped;
         };
         for (code, value) in (Options { order, bytes: options }) {
             if value.len() != 8 {
@@ -247,7 +249,7 @@ impl Reader {
                 _ => {}
             }
         }
-        Step::Other
+        Step::Skipped
     }
 }
 

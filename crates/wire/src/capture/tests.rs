@@ -8,7 +8,7 @@ use super::*;
 type Read = (Option<i128>, usize, Vec<u8>, u32);
 
 /// All packets of a file, handed over in pieces, and how it ended.
-fn read(file: &[u8], piece: usize) -> (Vec<Read>, Option<Broken>) {
+fn read(file: &[u8], piece: usize) -> (Vec<Read>, Option<Damage>) {
     let mut reader = Reader::new();
     let mut packets = Vec::new();
     let (mut at, mut end) = (0, piece.min(file.len()));
@@ -19,8 +19,8 @@ fn read(file: &[u8], piece: usize) -> (Vec<Read>, Option<Broken>) {
                 packets.push((time_ns, interface, bytes.to_vec(), length));
                 at += taken;
             }
-            (taken, Step::Other | Step::Comment(_)) => at += taken,
-            (taken, Step::More(wanted)) => {
+            (taken, Step::Skipped | Step::Comment(_)) => at += taken,
+            (taken, Step::NeedBytes(wanted)) => {
                 assert_eq!(taken, 0);
                 assert!(wanted > end - at, "{wanted} of {}", end - at);
                 if end == file.len() {
@@ -28,7 +28,7 @@ fn read(file: &[u8], piece: usize) -> (Vec<Read>, Option<Broken>) {
                 }
                 end = (end + piece).min(file.len());
             }
-            (_, Step::Broken(broken)) => return (packets, Some(broken)),
+            (_, Step::Damaged(broken)) => return (packets, Some(broken)),
         }
     }
 }
@@ -167,7 +167,7 @@ fn pcapng_with_sections_interfaces_and_resolutions() {
         }
         let mut reader = Reader::new();
         let mut rest = &file[..];
-        while let (taken @ 1.., _) | (taken, Step::Other) = reader.step(rest) {
+        while let (taken @ 1.., _) | (taken, Step::Skipped) = reader.step(rest) {
             rest = &rest[taken..];
         }
         let interfaces = reader.interfaces();
@@ -190,7 +190,7 @@ fn drops_are_read() {
     file.extend(block(5, &body, false));
     let mut reader = Reader::new();
     let mut rest = &file[..];
-    while let (taken @ 1.., _) | (taken, Step::Other) = reader.step(rest) {
+    while let (taken @ 1.., _) | (taken, Step::Skipped) = reader.step(rest) {
         rest = &rest[taken..];
     }
     assert_eq!(reader.interfaces()[0].received, Some(1000));
@@ -233,7 +233,7 @@ fn pieces_give_the_same_warnings() {
         let (mut reader, mut at, mut end) = (Reader::new(), 0, 0);
         while end < file.len() {
             end = (end + piece).min(file.len());
-            while let (taken, Step::Other) = reader.step(&file[at..end]) {
+            while let (taken, Step::Skipped) = reader.step(&file[at..end]) {
                 at += taken;
             }
         }
@@ -256,7 +256,7 @@ fn long_texts_of_interfaces_are_cut() {
     };
     write::interface(&mut file, &described);
     let (mut reader, mut at) = (Reader::new(), 0);
-    while let (taken, Step::Other) = reader.step(&file[at..]) {
+    while let (taken, Step::Skipped) = reader.step(&file[at..]) {
         at += taken;
     }
     let [read] = reader.interfaces() else { panic!("an interface") };

@@ -6,7 +6,7 @@
 //!
 //! Source: draft-ietf-opsawg-pcapng.
 
-use super::{Interface, LinkType, RECORD_LIMIT};
+use super::{Interface, LinkType, MAX_RECORD_BYTES};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -14,18 +14,18 @@ const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 
 /// The number that tells the byte order.
-const ORDER: u32 = 0x1a2b_3c4d;
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// `if_tsresol`: nanoseconds.
 const NANOSECONDS: u8 = 9;
 /// `opt_comment`, of every block.
 const COMMENT: u16 = 1;
 
 /// Most bytes of a value of an option: its length has 16 bits.
-const VALUE_LIMIT: usize = u16::MAX as usize;
+const MAX_OPTION_BYTES: usize = u16::MAX as usize;
 /// Most bytes of all comments on a packet; what does not fit is left out.
-pub const COMMENTS_LIMIT: usize = 1 << 20;
+pub const MAX_COMMENTS_BYTES: usize = 1 << 20;
 /// Most bytes of a packet: the rest of a block has room below what readers take.
-pub const PACKET_LIMIT: usize = RECORD_LIMIT - 2 * COMMENTS_LIMIT;
+pub const MAX_PACKET_BYTES: usize = MAX_RECORD_BYTES - 2 * MAX_COMMENTS_BYTES;
 
 /// What wrote a file, and where. Empty texts are left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct Description<'a> {
     /// Filter with which was captured.
     pub filter: &'a str,
     /// Bytes of the frame check sequence at the end of each packet; 0: none, or not known.
-    pub check_bytes: u8,
+    pub fcs_bytes: u8,
 }
 
 impl<'a> From<&'a Interface> for Description<'a> {
@@ -65,7 +65,7 @@ impl<'a> From<&'a Interface> for Description<'a> {
             name: &read.name,
             description: &read.description,
             filter: &read.filter,
-            check_bytes: read.check_bytes,
+            fcs_bytes: read.fcs_bytes,
         }
     }
 }
@@ -78,23 +78,23 @@ impl Flags {
     /// Nothing is known.
     pub const NONE: Self = Flags(0);
     /// Received, addressed to this host.
-    pub const TO_HOST: Self = Flags(1 | 1 << 2);
+    pub const TO_THIS_HOST: Self = Flags(1 | 1 << 2);
     /// Received, to a group.
-    pub const TO_GROUP: Self = Flags(1 | 2 << 2);
+    pub const MULTICAST: Self = Flags(1 | 2 << 2);
     /// Received, to all.
-    pub const TO_ALL: Self = Flags(1 | 3 << 2);
+    pub const BROADCAST: Self = Flags(1 | 3 << 2);
     /// Received, addressed to another host.
-    pub const TO_OTHER: Self = Flags(1 | 4 << 2);
+    pub const OTHER_HOST: Self = Flags(1 | 4 << 2);
     /// Sent by this host.
     pub const SENT: Self = Flags(2);
 
     /// From what Linux says of a packet (`sll_pkttype`, `PACKET_*` of linux/if_packet.h).
-    pub fn of_linux(packet_type: u8) -> Self {
+    pub fn from_linux(packet_type: u8) -> Self {
         match packet_type {
-            0 => Flags::TO_HOST,
-            1 => Flags::TO_ALL,
-            2 => Flags::TO_GROUP,
-            3 => Flags::TO_OTHER,
+            0 => Flags::TO_THIS_HOST,
+            1 => Flags::BROADCAST,
+            2 => Flags::MULTICAST,
+            3 => Flags::OTHER_HOST,
             4 => Flags::SENT,
             _ => Flags::NONE,
         }
@@ -141,7 +141,7 @@ pub struct Statistics {
 /// Appends a section header.
 pub fn section(into: &mut Vec<u8>, section: &Section<'_>) {
     block(into, SECTION, |into| {
-        word(into, ORDER);
+        word(into, BYTE_ORDER_MAGIC);
         // Version 1.0, and a length that is not told.
         into.extend([1, 0, 0, 0]);
         into.extend([0xff; 8]);
@@ -166,11 +166,11 @@ pub fn interface(into: &mut Vec<u8>, interface: &Description<'_>) {
         options.value(9, &[NANOSECONDS]);
         if !interface.filter.is_empty() {
             // if_filter begins with a byte that tells the kind; 0: text.
-            let filter = cut(interface.filter, VALUE_LIMIT - 1);
+            let filter = cut(interface.filter, MAX_OPTION_BYTES - 1);
             options.value(11, &[&[0], filter.as_bytes()].concat());
         }
-        if interface.check_bytes > 0 {
-            options.value(13, &[interface.check_bytes]);
+        if interface.fcs_bytes > 0 {
+            options.value(13, &[interface.fcs_bytes]);
         }
         options.end();
     });
@@ -178,7 +178,7 @@ pub fn interface(into: &mut Vec<u8>, interface: &Description<'_>) {
 
 /// Appends a packet.
 pub fn packet(into: &mut Vec<u8>, record: &Record<'_>) {
-    let bytes = &record.bytes[..record.bytes.len().min(PACKET_LIMIT)];
+    let bytes = &record.bytes[..record.bytes.len().min(MAX_PACKET_BYTES)];
     // PACKET_LIMIT fits.
     let captured = bytes.len() as u32;
     block(into, PACKET, |into| {
@@ -189,9 +189,9 @@ pub fn packet(into: &mut Vec<u8>, record: &Record<'_>) {
         into.extend_from_slice(bytes);
         pad(into, bytes.len());
         let mut options = Options::of(into);
-        let mut room = COMMENTS_LIMIT;
+        let mut room = MAX_COMMENTS_BYTES;
         for comment in record.comments {
-            let text = cut(comment, VALUE_LIMIT);
+            let text = cut(comment, MAX_OPTION_BYTES);
             let Some(left) = room.checked_sub(text.len() + 8) else { break };
             room = left;
             options.text(COMMENT, text);
@@ -273,7 +273,7 @@ impl<'a> Options<'a> {
 
     fn text(&mut self, code: u16, text: &str) {
         if !text.is_empty() {
-            self.value(code, cut(text, VALUE_LIMIT).as_bytes());
+            self.value(code, cut(text, MAX_OPTION_BYTES).as_bytes());
         }
     }
 
@@ -331,7 +331,7 @@ mod tests {
             let (taken, step) = reader.step(rest);
             match step {
                 Step::Packet(packet) => packets.push(packet),
-                Step::Other | Step::Comment(_) => {}
+                Step::Skipped | Step::Comment(_) => {}
                 other => panic!("{other:?}"),
             }
             rest = &rest[taken..];
@@ -348,7 +348,7 @@ mod tests {
             name: "lo",
             description: "the loopback",
             filter: "tcp port 80",
-            check_bytes: 4,
+            fcs_bytes: 4,
         };
         let any = Description { link: LinkType::LINUX_SLL2, name: "any", ..lo };
         let mut file = begun(&[lo, any]);
@@ -373,7 +373,7 @@ mod tests {
     fn flags_and_comments_are_options() {
         let mut block = Vec::new();
         let comments = ["repeated after a timeout", "", "späť"];
-        let flags = Flags::of_linux(3);
+        let flags = Flags::from_linux(3);
         packet(
             &mut block,
             &Record { bytes: b"12345", flags, comments: &comments, ..Record::default() },
@@ -389,7 +389,7 @@ mod tests {
     fn what_does_not_fit_is_cut() {
         let long = "ä".repeat(40_000);
         let comments = vec![&long[..]; 100];
-        let bytes = vec![7; PACKET_LIMIT + 9];
+        let bytes = vec![7; MAX_PACKET_BYTES + 9];
         let mut file = begun(&[Description::default()]);
         packet(
             &mut file,
@@ -397,13 +397,13 @@ mod tests {
         );
         let mut reader = Reader::new();
         let packets = read(&mut reader, &file);
-        assert_eq!(packets[0].bytes.len(), PACKET_LIMIT);
+        assert_eq!(packets[0].bytes.len(), MAX_PACKET_BYTES);
         assert_eq!(packets[0].time_ns, Some(0));
         let mut block = Vec::new();
         packet(&mut block, &Record { comments: &comments, ..Record::default() });
         let found = options(&block, 20);
         assert!(found.iter().all(|(_, text)| text.len() == 65_534), "whole characters only");
-        assert_eq!(found.len(), COMMENTS_LIMIT / 65_542);
+        assert_eq!(found.len(), MAX_COMMENTS_BYTES / 65_542);
     }
 
     proptest! {

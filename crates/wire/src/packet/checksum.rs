@@ -8,12 +8,12 @@ use super::Ip;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksum {
     /// Every byte is as it was sent.
-    Right,
+    Correct,
     /// None was computed yet when the packet was captured: the network card does it later, or has
     /// looked at it before (offload).
     Offloaded,
     /// Something was changed on the way.
-    Wrong,
+    Incorrect,
 }
 
 /// The checksum of what an IP packet carries; `at` is its place there. `None`: not all of it was
@@ -33,11 +33,11 @@ pub fn checksum(ip: &Ip<'_>, at: usize) -> Option<Checksum> {
     let begins = addresses + u64::from(ip.protocol);
     let pseudo = begins + u64::from(ip.length >> 16) + u64::from(ip.length & 0xffff);
     if fold(pseudo + sum(ip.payload)) == 0xffff {
-        return Some(Checksum::Right);
+        return Some(Checksum::Correct);
     }
     // The part of it that the kernel leaves there, with the length or before it is added; or nothing.
     let left = [0, fold(pseudo), fold(begins)];
-    Some(if left.contains(&stored) { Checksum::Offloaded } else { Checksum::Wrong })
+    Some(if left.contains(&stored) { Checksum::Offloaded } else { Checksum::Incorrect })
 }
 
 /// Sum of 16-bit words in network order; an odd byte is the upper half of one.
@@ -77,16 +77,16 @@ mod tests {
         bytes[36..38].copy_from_slice(&right.to_be_bytes());
         change(&mut bytes);
         let ip = super::super::ip::parse(&bytes, u32::from(total)).expect("IP");
-        checksum(&ip, tcp::CHECKSUM)
+        checksum(&ip, tcp::CHECKSUM_OFFSET)
     }
 
     #[test]
     fn every_flipped_bit_is_seen() {
         for data in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"odd"] {
-            assert_eq!(segment(data, |_| ()), Some(Checksum::Right));
+            assert_eq!(segment(data, |_| ()), Some(Checksum::Correct));
             for bit in 0..(20 + data.len()) * 8 {
                 let wrong = segment(data, |bytes| bytes[20 + bit / 8] ^= 1 << (bit % 8));
-                assert_eq!(wrong, Some(Checksum::Wrong), "bit {bit}");
+                assert_eq!(wrong, Some(Checksum::Incorrect), "bit {bit}");
             }
         }
     }

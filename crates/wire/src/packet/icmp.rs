@@ -11,13 +11,13 @@ pub const V4: u8 = 1;
 pub const V6: u8 = 58;
 
 /// Bytes of the header of every message.
-const HEADER: usize = 8;
+const HEADER_BYTES: usize = 8;
 /// Where extensions begin if a router does not say (RFC 4884, section 5.5).
-const OLD_EXTENSIONS: usize = 128;
+const DEFAULT_EXTENSIONS_OFFSET: usize = 128;
 /// Most labels that are read.
-const LABELS: usize = 16;
+const MAX_LABELS: usize = 16;
 /// Most headers of IPv6 within each other that are followed in a quoted packet.
-const DEPTH: usize = 8;
+const MAX_EXTENSION_HEADERS: usize = 8;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,7 @@ pub enum Icmp<'a> {
     /// Echo reply.
     Reply(Echo<'a>),
     /// An error about a packet.
-    Error(Told<'a>),
+    Error(IcmpError<'a>),
     /// Anything else: its type and code.
     Other(u8, u8),
 }
@@ -45,7 +45,7 @@ pub struct Echo<'a> {
 
 /// An error.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told<'a> {
+pub struct IcmpError<'a> {
     /// What it says.
     pub kind: ReplyKind,
     /// Type as it stands in the message.
@@ -72,7 +72,7 @@ pub struct Quoted<'a> {
     /// Type of service, or traffic class: all eight bits.
     pub tos: u8,
     /// Time to live, or hop limit, that was left.
-    pub hops: u8,
+    pub ttl: u8,
     /// Identification; `None` for IPv6.
     pub id: Option<u16>,
     /// Length of the packet with its header, by the header; bytes.
@@ -84,7 +84,7 @@ pub struct Quoted<'a> {
 impl<'a> Icmp<'a> {
     /// Reads a message; `v6` tells ICMPv6 from ICMP. `None`: cut off within its header.
     pub fn parse(v6: bool, bytes: &'a [u8]) -> Option<Icmp<'a>> {
-        let (head, rest) = bytes.split_first_chunk::<HEADER>()?;
+        let (head, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let (kind, code) = (head[0], head[1]);
         let echo = Echo {
             id: u16::from_be_bytes([head[4], head[5]]),
@@ -96,7 +96,7 @@ impl<'a> Icmp<'a> {
             (false, 0) | (true, 129) => return Some(Icmp::Reply(echo)),
             _ => {}
         }
-        let Some(answer) = meaning(v6, kind, code) else { return Some(Icmp::Other(kind, code)) };
+        let Some(answer) = error_kind(v6, kind, code) else { return Some(Icmp::Other(kind, code)) };
         let mtu = match (v6, kind, code) {
             (false, 3, 4) => Some(u32::from(echo.sequence)),
             (true, 2, _) => Some(u32::from_be_bytes([head[4], head[5], head[6], head[7]])),
@@ -109,22 +109,22 @@ impl<'a> Icmp<'a> {
             _ => 0,
         };
         let (quote, extensions) = match told {
-            0 => (rest, rest.get(OLD_EXTENSIONS..).unwrap_or_default()),
+            0 => (rest, rest.get(DEFAULT_EXTENSIONS_OFFSET..).unwrap_or_default()),
             _ => (rest.get(..told).unwrap_or(rest), rest.get(told..).unwrap_or_default()),
         };
-        Some(Icmp::Error(Told {
+        Some(Icmp::Error(IcmpError {
             kind: answer,
             kind_number: kind,
             code,
             mtu: mtu.filter(|mtu| *mtu > 0),
             quoted: Quoted::parse(quote),
-            mpls: labels(extensions),
+            mpls: mpls_labels(extensions),
         }))
     }
 }
 
 /// What an error says; `None`: it is no error.
-pub fn meaning(v6: bool, kind: u8, code: u8) -> Option<ReplyKind> {
+pub fn error_kind(v6: bool, kind: u8, code: u8) -> Option<ReplyKind> {
     Some(match (v6, kind, code) {
         (false, 3, 0 | 6 | 11) | (true, 1, 0) => ReplyKind::NetUnreachable,
         (false, 3, 1 | 7 | 8 | 12) | (true, 1, 3) => ReplyKind::HostUnreachable,
@@ -160,7 +160,7 @@ impl<'a> Quoted<'a> {
             destination: IpAddr::from([head[16], head[17], head[18], head[19]]),
             protocol: head[9],
             tos: head[1],
-            hops: head[8],
+            ttl: head[8],
             id: Some(u16::from_be_bytes([head[4], head[5]])),
             length: u32::from(u16::from_be_bytes([head[2], head[3]])),
             transport: bytes.get(at.max(20)..).unwrap_or_default(),
@@ -173,7 +173,7 @@ impl<'a> Quoted<'a> {
             Some(IpAddr::from(*head.get(at..)?.first_chunk::<16>()?))
         };
         let (mut protocol, mut at) = (head[6], 40);
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_EXTENSION_HEADERS {
             let size = match protocol {
                 0 | 43 | 60 => (usize::from(*bytes.get(at + 1)?) + 1) * 8,
                 44 => 8,
@@ -187,7 +187,7 @@ impl<'a> Quoted<'a> {
             destination: address(24)?,
             protocol,
             tos: (head[0] << 4) | (head[1] >> 4),
-            hops: head[7],
+            ttl: head[7],
             id: None,
             length: 40 + u32::from(u16::from_be_bytes([head[4], head[5]])),
             transport: bytes.get(at..).unwrap_or_default(),
@@ -216,7 +216,7 @@ impl<'a> Quoted<'a> {
 
     /// Payload of a UDP datagram or an ICMP echo, as far as it was quoted.
     pub fn payload(&self) -> &'a [u8] {
-        self.transport.get(HEADER..).unwrap_or_default()
+        self.transport.get(HEADER_BYTES..).unwrap_or_default()
     }
 
     fn word(&self, at: usize) -> Option<u16> {
@@ -226,7 +226,7 @@ impl<'a> Quoted<'a> {
 }
 
 /// The stack of labels among the extensions of an error.
-fn labels(bytes: &[u8]) -> Vec<MplsLabel> {
+fn mpls_labels(bytes: &[u8]) -> Vec<MplsLabel> {
     let mut all = Vec::new();
     // Version 2, and a checksum unless it is zero; anything else is part of the quoted packet.
     let Some((head, mut rest)) = bytes.split_first_chunk::<4>() else { return all };
@@ -242,7 +242,7 @@ fn labels(bytes: &[u8]) -> Vec<MplsLabel> {
         if (object[2], object[3]) == (1, 1) {
             for entry in body.as_chunks::<4>().0 {
                 let word = u32::from_be_bytes(*entry);
-                if all.len() < LABELS {
+                if all.len() < MAX_LABELS {
                     let class = (word >> 9 & 7) as u8;
                     all.push(MplsLabel { label: word >> 12, class, ttl: (word & 255) as u8 });
                 }
@@ -307,7 +307,7 @@ mod tests {
                 *first = kind;
             }
             if let Some(Icmp::Error(error)) = Icmp::parse(v6, &bytes) {
-                prop_assert!(error.mpls.len() <= LABELS);
+                prop_assert!(error.mpls.len() <= MAX_LABELS);
                 if let Some(quoted) = error.quoted {
                     let _ = (quoted.ports(), quoted.tcp_sequence(), quoted.echo(), quoted.payload());
                 }

@@ -28,10 +28,10 @@ pub use udp::Udp;
 use crate::capture::LinkType;
 
 /// Most headers within each other: more is an attack on whoever reads them.
-const DEPTH: u8 = 16;
+const MAX_NESTED_HEADERS: u8 = 16;
 
 /// The first byte of IPv4 without options.
-const PLAIN: u8 = 0x45;
+const V4_WITHOUT_OPTIONS: u8 = 0x45;
 
 /// A packet, down to its innermost IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +39,12 @@ pub struct Decoded<'a> {
     /// The innermost IP packet.
     pub ip: Ip<'a>,
     /// Tags and tunnels on the way to it.
-    pub path: Path,
+    pub encapsulation: Encapsulation,
 }
 
 /// Tags and tunnels in which a packet was; they tell copies of one packet apart, not streams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Path {
+pub struct Encapsulation {
     /// Innermost VLAN.
     pub vlan: Option<u16>,
     /// Network of the innermost tunnel: VXLAN, GENEVE, GRE key, GTP-U TEID.
@@ -54,27 +54,27 @@ pub struct Path {
     /// Whether this host sent it; told by cooked captures only.
     pub outgoing: Option<bool>,
     /// Low bits of the source's hardware address, where there is one.
-    pub hardware: Option<u32>,
+    pub source_mac_bits: Option<u32>,
 }
 
 /// Why there is no IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Skip {
+pub enum DecodeError {
     /// The link type is none that netwhy reads.
     #[error("link type that is not read")]
-    Link,
+    UnknownLinkType,
     /// Something else than IP: ARP, spanning tree, a control frame.
     #[error("no IP packet")]
     NotIp,
     /// Fewer bytes were captured than its headers have.
     #[error("cut off within its headers")]
-    Cut,
+    Truncated,
     /// A length or version that cannot be.
     #[error("malformed headers")]
     Malformed,
     /// More headers within each other than any network has.
     #[error("too many headers within each other")]
-    Deep,
+    TooManyHeaders,
 }
 
 /// The innermost IP packet in a captured one. `length` is what the packet had on the wire.
@@ -83,14 +83,14 @@ pub enum Skip {
 ///
 /// Why there is none.
 #[inline]
-pub fn decode(link: LinkType, bytes: &[u8], length: u32) -> Result<Decoded<'_>, Skip> {
-    let mut path = Path::default();
+pub fn decode(link: LinkType, bytes: &[u8], length: u32) -> Result<Decoded<'_>, DecodeError> {
+    let mut path = Encapsulation::default();
     let start = link::start(link, bytes, &mut path)?;
     if let Some(ip) = plain(start, bytes, length) {
-        return Ok(Decoded { ip, path });
+        return Ok(Decoded { ip, encapsulation: path });
     }
     let ip = descend(start, length, bytes, &mut path)?;
-    Ok(Decoded { ip, path })
+    Ok(Decoded { ip, encapsulation: path })
 }
 
 /// The innermost IP packet in a captured one and the TCP segment in it, when it is what almost all
@@ -102,13 +102,13 @@ pub fn plain_segment(link: LinkType, bytes: &[u8], length: u32) -> Option<(Ip<'_
         LinkType::RAW | LinkType::IPV4 => 0,
         _ => return None,
     };
-    let ip = plain(Next::Ip(at), bytes, length)?;
+    let ip = plain(NextHeader::Ip(at), bytes, length)?;
     Tcp::of(&ip).ok().map(|tcp| (ip, tcp))
 }
 
 /// What stands at an offset of the captured bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextHeader {
     /// IPv4 or IPv6, told by its first bits.
     Ip(usize),
     /// What an Ethernet type says.
@@ -121,25 +121,30 @@ enum Next {
 
 /// What almost all packets are: TCP in IPv4 in an Ethernet frame, no tag, no tunnel, no fragment.
 #[inline(always)]
-fn plain(start: Next, bytes: &[u8], length: u32) -> Option<Ip<'_>> {
+fn plain(start: NextHeader, bytes: &[u8], length: u32) -> Option<Ip<'_>> {
     let at = match start {
-        Next::Ip(at) | Next::Ether(link::IPV4, at) => at,
+        NextHeader::Ip(at) | NextHeader::Ether(link::IPV4, at) => at,
         _ => return None,
     };
-    let rest = bytes.get(at..).filter(|rest| rest.first() == Some(&PLAIN))?;
+    let rest = bytes.get(at..).filter(|rest| rest.first() == Some(&V4_WITHOUT_OPTIONS))?;
     let ip = ip::v4(rest, length.saturating_sub(at as u32)).ok()?;
     (ip.protocol == tcp::PROTOCOL && ip.fragment.is_none()).then_some(ip)
 }
 
-fn descend<'a>(start: Next, length: u32, bytes: &'a [u8], path: &mut Path) -> Result<Ip<'a>, Skip> {
+fn descend<'a>(
+    start: NextHeader,
+    length: u32,
+    bytes: &'a [u8],
+    path: &mut Encapsulation,
+) -> Result<Ip<'a>, DecodeError> {
     let mut next = start;
-    for _ in 0..DEPTH {
+    for _ in 0..MAX_NESTED_HEADERS {
         next = match next {
-            Next::Frame(at) => link::ethernet(bytes, at, path)?,
-            Next::Ether(kind, at) => link::ether(kind, bytes, at, path)?,
-            Next::Ppp(at) => link::ppp(bytes, at)?,
-            Next::Ip(at) => {
-                let rest = bytes.get(at..).ok_or(Skip::Cut)?;
+            NextHeader::Frame(at) => link::ethernet(bytes, at, path)?,
+            NextHeader::Ether(kind, at) => link::ether(kind, bytes, at, path)?,
+            NextHeader::Ppp(at) => link::ppp(bytes, at)?,
+            NextHeader::Ip(at) => {
+                let rest = bytes.get(at..).ok_or(DecodeError::Truncated)?;
                 let ip = ip::parse(rest, length.saturating_sub(at as u32))?;
                 // A fragment has no header of what is inside, or not all of it.
                 match tunnel::inside(&ip, path).filter(|_| ip.fragment.is_none()) {
@@ -150,32 +155,32 @@ fn descend<'a>(start: Next, length: u32, bytes: &'a [u8], path: &mut Path) -> Re
             }
         };
     }
-    Err(Skip::Deep)
+    Err(DecodeError::TooManyHeaders)
 }
 
-impl Next {
+impl NextHeader {
     fn shifted(self, by: usize) -> Self {
         match self {
-            Next::Ip(at) => Next::Ip(at + by),
-            Next::Ether(kind, at) => Next::Ether(kind, at + by),
-            Next::Frame(at) => Next::Frame(at + by),
-            Next::Ppp(at) => Next::Ppp(at + by),
+            NextHeader::Ip(at) => NextHeader::Ip(at + by),
+            NextHeader::Ether(kind, at) => NextHeader::Ether(kind, at + by),
+            NextHeader::Frame(at) => NextHeader::Frame(at + by),
+            NextHeader::Ppp(at) => NextHeader::Ppp(at + by),
         }
     }
 }
 
 /// Two bytes in network order.
 #[inline]
-fn be16(bytes: &[u8], at: usize) -> Result<u16, Skip> {
+fn be16(bytes: &[u8], at: usize) -> Result<u16, DecodeError> {
     let two = bytes.get(at..).and_then(|rest| rest.first_chunk::<2>());
-    two.map(|two| u16::from_be_bytes(*two)).ok_or(Skip::Cut)
+    two.map(|two| u16::from_be_bytes(*two)).ok_or(DecodeError::Truncated)
 }
 
 /// Four bytes in network order.
 #[inline]
-fn be32(bytes: &[u8], at: usize) -> Result<u32, Skip> {
+fn be32(bytes: &[u8], at: usize) -> Result<u32, DecodeError> {
     let four = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
-    four.map(|four| u32::from_be_bytes(*four)).ok_or(Skip::Cut)
+    four.map(|four| u32::from_be_bytes(*four)).ok_or(DecodeError::Truncated)
 }
 
 #[cfg(test)]

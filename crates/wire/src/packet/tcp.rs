@@ -1,13 +1,13 @@
 //! TCP segments and their options.
 
-use super::{Ip, Skip};
+use super::{DecodeError, Ip};
 
 /// Protocol number of TCP.
 pub const PROTOCOL: u8 = 6;
 /// Where the checksum stands in the header.
-pub const CHECKSUM: usize = 16;
+pub const CHECKSUM_OFFSET: usize = 16;
 /// Bytes of the shortest header.
-const HEADER: usize = 20;
+const HEADER_BYTES: usize = 20;
 
 /// Flags of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,7 +30,7 @@ impl Flags {
     pub const CWR: Self = Flags(0x080);
 
     /// Those of last packets: [`Flags::FIN`] and [`Flags::RST`].
-    pub const ENDS: Self = Flags(0x005);
+    pub const FIN_OR_RST: Self = Flags(0x005);
 
     /// Whether any of these is set.
     #[inline]
@@ -40,7 +40,7 @@ impl Flags {
 
     /// Whether all of these are set.
     #[inline]
-    pub fn has(self, flags: Flags) -> bool {
+    pub fn all(self, flags: Flags) -> bool {
         self.0 & flags.0 == flags.0
     }
 }
@@ -74,7 +74,7 @@ pub struct Tcp<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TcpOption<'a> {
     /// Largest segment that may be sent, bytes.
-    SegmentSize(u16),
+    MaxSegmentSize(u16),
     /// The window is to be shifted left by this; at most 14 (RFC 7323).
     WindowScale(u8),
     /// Selective acknowledgements may be sent.
@@ -108,17 +108,17 @@ impl<'a> Tcp<'a> {
     ///
     /// Why there is none.
     #[inline(always)]
-    pub fn of(ip: &Ip<'a>) -> Result<Self, Skip> {
+    pub fn of(ip: &Ip<'a>) -> Result<Self, DecodeError> {
         if ip.protocol != PROTOCOL || ip.fragment.is_some_and(|fragment| fragment.offset > 0) {
-            return Err(Skip::NotIp);
+            return Err(DecodeError::NotIp);
         }
         let bytes = ip.payload;
-        let head: &[u8; HEADER] = bytes.first_chunk().ok_or(Skip::Cut)?;
+        let head: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(DecodeError::Truncated)?;
         let header = usize::from(head[12] >> 4) * 4;
-        if header < HEADER {
-            return Err(Skip::Malformed);
+        if header < HEADER_BYTES {
+            return Err(DecodeError::Malformed);
         }
-        let length = ip.length.checked_sub(header as u32).ok_or(Skip::Malformed)?;
+        let length = ip.length.checked_sub(header as u32).ok_or(DecodeError::Malformed)?;
         Ok(Tcp {
             source: u16::from_be_bytes([head[0], head[1]]),
             destination: u16::from_be_bytes([head[2], head[3]]),
@@ -128,13 +128,13 @@ impl<'a> Tcp<'a> {
             window: u16::from_be_bytes([head[14], head[15]]),
             length,
             payload: bytes.get(header..).unwrap_or_default(),
-            options: bytes.get(HEADER..header).unwrap_or(&bytes[HEADER..]),
+            options: bytes.get(HEADER_BYTES..header).unwrap_or(&bytes[HEADER_BYTES..]),
             cut: bytes.len() < header,
         })
     }
 
     /// Whether options are missing because less of the packet was captured.
-    pub fn has_options_cut(&self) -> bool {
+    pub fn has_truncated_options(&self) -> bool {
         self.cut
     }
 
@@ -146,7 +146,7 @@ impl<'a> Tcp<'a> {
 
     /// Whether time stamps are all the options that it has, as those of most segments.
     #[inline]
-    pub fn has_time_stamps_alone(&self) -> bool {
+    pub fn has_only_time_stamps(&self) -> bool {
         self.options.len() == 12 && matches!(self.options, [1, 1, 8, 10, ..])
     }
 
@@ -190,7 +190,7 @@ impl<'a> Iterator for Options<'a> {
 
 fn option(kind: u8, value: &[u8]) -> TcpOption<'_> {
     match (kind, value) {
-        (2, [high, low]) => TcpOption::SegmentSize(u16::from_be_bytes([*high, *low])),
+        (2, [high, low]) => TcpOption::MaxSegmentSize(u16::from_be_bytes([*high, *low])),
         (3, [shift]) => TcpOption::WindowScale((*shift).min(14)),
         (4, []) => TcpOption::SackPermitted,
         (5, blocks) if blocks.len() % 8 == 0 => TcpOption::Sack(Sack(blocks)),

@@ -72,19 +72,19 @@ fn a_segment_in_ethernet() {
     bytes.extend([0; 6]);
     let (decoded, tcp) = found(LinkType::ETHERNET, &bytes);
     assert_eq!(decoded.ip.source, IpAddr::from([198, 18, 0, 1]));
-    assert_eq!((decoded.ip.id, decoded.ip.hops, decoded.ip.ecn), (Some(0x1234), 64, 3));
-    assert!(decoded.ip.whole && decoded.ip.fragment.is_none());
-    assert!(tcp.flags.has(Flags::ACK) && tcp.flags.has(Flags::PSH) && !tcp.flags.has(Flags::SYN));
+    assert_eq!((decoded.ip.id, decoded.ip.ttl, decoded.ip.ecn), (Some(0x1234), 64, 3));
+    assert!(decoded.ip.dont_fragment && decoded.ip.fragment.is_none());
+    assert!(tcp.flags.all(Flags::ACK) && tcp.flags.all(Flags::PSH) && !tcp.flags.all(Flags::SYN));
 }
 
 #[test]
 fn every_link_type() {
     let mut sll = vec![0, 4, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 0x08, 0x00];
     sll.extend(plain());
-    assert_eq!(found(LinkType::LINUX_SLL, &sll).0.path.outgoing, Some(true));
+    assert_eq!(found(LinkType::LINUX_SLL, &sll).0.encapsulation.outgoing, Some(true));
     let mut sll2 = vec![0x86, 0xdd, 0, 0, 0, 0, 0, 2, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0];
     sll2.extend(v6(6, &segment(&[], b"data")));
-    assert_eq!(found(LinkType::LINUX_SLL2, &sll2).0.path.outgoing, Some(false));
+    assert_eq!(found(LinkType::LINUX_SLL2, &sll2).0.encapsulation.outgoing, Some(false));
     for family in [[2, 0, 0, 0], [0, 0, 0, 2]] {
         found(LinkType::NULL, &[&family[..], &plain()].concat());
     }
@@ -103,14 +103,14 @@ fn every_link_type() {
     log.extend([9, 0]);
     log.extend(plain());
     found(LinkType::NFLOG, &log);
-    assert_eq!(decode(LinkType(147), &plain(), 100), Err(Skip::Link));
+    assert_eq!(decode(LinkType(147), &plain(), 100), Err(DecodeError::UnknownLinkType));
 }
 
 #[test]
 fn tags_and_tunnels() {
     let inner = frame(0x0800, &plain());
     let tagged = frame(0x88a8, &[&[0, 7, 0x81, 0, 0x20, 9, 8, 0][..], &plain()].concat());
-    assert_eq!(found(LinkType::ETHERNET, &tagged).0.path.vlan, Some(9));
+    assert_eq!(found(LinkType::ETHERNET, &tagged).0.encapsulation.vlan, Some(9));
     let pppoe = frame(0x8864, &[&[0x11, 0, 0, 1, 0, 99, 0, 0x21][..], &plain()].concat());
     found(LinkType::ETHERNET, &pppoe);
     let mpls = frame(0x8847, &[&[0, 1, 0, 64, 0, 2, 1, 64][..], &plain()].concat());
@@ -149,7 +149,11 @@ fn tags_and_tunnels() {
         ),
     ] {
         let (decoded, _) = found(LinkType::RAW, &packet);
-        assert_eq!((decoded.path.tunnel, decoded.path.tunnels), (network, 1), "{name}");
+        assert_eq!(
+            (decoded.encapsulation.tunnel, decoded.encapsulation.tunnels),
+            (network, 1),
+            "{name}"
+        );
     }
 }
 
@@ -164,7 +168,7 @@ fn extension_headers_and_fragments() {
     let later = v6(44, &[&[6, 0, 0x05, 0xa8, 0, 0, 0, 9][..], b"rest"].concat());
     let ip = decode(LinkType::RAW, &later, later.len() as u32).unwrap().ip;
     assert_eq!(ip.fragment, Some(Fragment { offset: 0x5a8, more: false }));
-    assert_eq!(Tcp::of(&ip), Err(Skip::NotIp));
+    assert_eq!(Tcp::of(&ip), Err(DecodeError::NotIp));
     let mut first = plain();
     first[6] = 0x20;
     let ip = decode(LinkType::RAW, &first, first.len() as u32).unwrap().ip;
@@ -197,7 +201,7 @@ fn options_of_a_segment() {
     let packet = v4(6, &segment(&options, b"data"));
     let (_, tcp) = found(LinkType::RAW, &packet);
     let all: Vec<_> = tcp.options().collect();
-    assert_eq!(all[0], TcpOption::SegmentSize(1460));
+    assert_eq!(all[0], TcpOption::MaxSegmentSize(1460));
     assert_eq!(all[1], TcpOption::SackPermitted);
     assert_eq!(all[2], TcpOption::TimeStamps(7, 8));
     assert_eq!(all[3], TcpOption::WindowScale(7));

@@ -1,7 +1,7 @@
 //! Tunnels: what a packet carries when it carries another packet.
 
 use super::link::BRIDGED;
-use super::{Ip, Next, Path, be16, be32, udp};
+use super::{Encapsulation, Ip, NextHeader, be16, be32, udp};
 
 const GRE: u8 = 47;
 /// Ports of tunnels over UDP: VXLAN (and what Linux used before 2014), GENEVE, GTP-U.
@@ -12,10 +12,10 @@ const GTP_U: u16 = 2152;
 /// What is inside a packet, as offsets into its payload; `None`: nothing but its own payload, also
 /// when a tunnel's header is cut off or odd.
 #[inline]
-pub(super) fn inside(ip: &Ip<'_>, path: &mut Path) -> Option<Next> {
+pub(super) fn inside(ip: &Ip<'_>, path: &mut Encapsulation) -> Option<NextHeader> {
     let (next, network) = match ip.protocol {
         6 => return None,
-        4 | 41 => (Next::Ip(0), None),
+        4 | 41 => (NextHeader::Ip(0), None),
         GRE => gre(ip.payload)?,
         udp::PROTOCOL => over_udp(ip.payload)?,
         _ => return None,
@@ -26,7 +26,7 @@ pub(super) fn inside(ip: &Ip<'_>, path: &mut Path) -> Option<Next> {
 }
 
 /// GRE (RFC 2784, 2890), with the key as its network; ERSPAN in it.
-fn gre(bytes: &[u8]) -> Option<(Next, Option<u32>)> {
+fn gre(bytes: &[u8]) -> Option<(NextHeader, Option<u32>)> {
     let flags = be16(bytes, 0).ok()?;
     let kind = be16(bytes, 2).ok()?;
     // Version 1 is PPTP's: PPP follows, with lengths of its own.
@@ -38,32 +38,32 @@ fn gre(bytes: &[u8]) -> Option<(Next, Option<u32>)> {
     at += if sequence { 4 } else { 0 };
     if version == 1 {
         at += if flags & 0x80 != 0 { 4 } else { 0 };
-        return (kind == 0x880b).then_some((Next::Ppp(at), network));
+        return (kind == 0x880b).then_some((NextHeader::Ppp(at), network));
     }
     match kind {
         // ERSPAN: type I has no header and no sequence number, type II eight bytes.
-        0x88be if !sequence => Some((Next::Frame(at), network)),
-        0x88be => Some((Next::Frame(at + 8), Some(be32(bytes, at).ok()? & 0x3ff))),
+        0x88be if !sequence => Some((NextHeader::Frame(at), network)),
+        0x88be => Some((NextHeader::Frame(at + 8), Some(be32(bytes, at).ok()? & 0x3ff))),
         // Type III: twelve bytes, and eight more where its last bit says so.
         0x22eb => {
             let more = be32(bytes, at + 8).ok()? & 1 != 0;
             let session = be32(bytes, at).ok()? & 0x3ff;
-            Some((Next::Frame(at + 12 + if more { 8 } else { 0 }), Some(session)))
+            Some((NextHeader::Frame(at + 12 + if more { 8 } else { 0 }), Some(session)))
         }
-        _ => Some((Next::Ether(kind, at), network)),
+        _ => Some((NextHeader::Ether(kind, at), network)),
     }
 }
 
 /// Tunnels over UDP, by the destination port; GTP-U by either.
-fn over_udp(bytes: &[u8]) -> Option<(Next, Option<u32>)> {
+fn over_udp(bytes: &[u8]) -> Option<(NextHeader, Option<u32>)> {
     let (source, destination) = (be16(bytes, 0).ok()?, be16(bytes, 2).ok()?);
-    let at = udp::HEADER;
+    let at = udp::HEADER_BYTES;
     if VXLAN.contains(&destination) {
         // The flag that says that there is a network (RFC 7348), and all reserved bits zero.
         let flags = be32(bytes, at).ok()?;
         let network = be32(bytes, at + 4).ok()?;
         let sound = flags & 0x0800_0000 != 0 && network & 0xff == 0;
-        return sound.then_some((Next::Frame(at + 8), Some(network >> 8)));
+        return sound.then_some((NextHeader::Frame(at + 8), Some(network >> 8)));
     }
     if destination == GENEVE {
         let head = be16(bytes, at).ok()?;
@@ -71,7 +71,8 @@ fn over_udp(bytes: &[u8]) -> Option<(Next, Option<u32>)> {
         let kind = be16(bytes, at + 2).ok()?;
         let network = be32(bytes, at + 4).ok()? >> 8;
         let next = at + 8 + options;
-        let inner = if kind == BRIDGED { Next::Frame(next) } else { Next::Ether(kind, next) };
+        let inner =
+            if kind == BRIDGED { NextHeader::Frame(next) } else { NextHeader::Ether(kind, next) };
         return (version == 0).then_some((inner, Some(network)));
     }
     if destination == GTP_U || source == GTP_U {
@@ -81,7 +82,7 @@ fn over_udp(bytes: &[u8]) -> Option<(Next, Option<u32>)> {
 }
 
 /// GTP-U (3GPP TS 29.281): a user's packet is message 255.
-fn gtp(bytes: &[u8], at: usize) -> Option<(Next, Option<u32>)> {
+fn gtp(bytes: &[u8], at: usize) -> Option<(NextHeader, Option<u32>)> {
     let flags = be16(bytes, at).ok()?;
     let (version, message) = (flags >> 13, flags & 0xff);
     if version != 1 || flags & 0x1000 == 0 || message != 255 {
@@ -93,7 +94,7 @@ fn gtp(bytes: &[u8], at: usize) -> Option<(Next, Option<u32>)> {
     if flags & 0x0700 != 0 {
         let mut extension = *bytes.get(next + 3)?;
         next += 4;
-        for _ in 0..super::DEPTH {
+        for _ in 0..super::MAX_NESTED_HEADERS {
             if extension == 0 {
                 break;
             }
@@ -105,5 +106,5 @@ fn gtp(bytes: &[u8], at: usize) -> Option<(Next, Option<u32>)> {
             next += size;
         }
     }
-    Some((Next::Ip(next), Some(tunnel)))
+    Some((NextHeader::Ip(next), Some(tunnel)))
 }

@@ -1,9 +1,9 @@
 //! DNS (RFC 1035): the question of a query, and what became of it.
 
 /// Bytes of a header.
-const HEADER: usize = 12;
+const HEADER_BYTES: usize = 12;
 /// Longest name as it is sent.
-const NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// A query or an answer, as far as it matters how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,21 +11,21 @@ pub struct Message<'a> {
     /// Number that an answer shares with its query.
     pub id: u16,
     /// Whether it is an answer.
-    pub answers: bool,
+    pub is_response: bool,
     /// Whether the client wants the server to ask others: that of a host does, that of a server does
     /// not.
     pub recursion_desired: bool,
     /// What became of it: 0 all is well, 2 the server failed, 3 there is no such name, 5 refused.
-    pub code: u8,
+    pub response_code: u8,
     /// The name, as it is sent: labels with their lengths.
     pub name: &'a [u8],
     /// What is asked of it: 1 for an IPv4 address, 28 for one of IPv6.
-    pub kind: u16,
+    pub query_type: u16,
 }
 
 /// The query or answer in a datagram. What is no plain question has none.
 pub fn message(bytes: &[u8]) -> Option<Message<'_>> {
-    let (head, rest) = bytes.split_first_chunk::<HEADER>()?;
+    let (head, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let flags = u16::from_be_bytes([head[2], head[3]]);
     let questions = u16::from_be_bytes([head[4], head[5]]);
     // Opcode 0: a question; one of them, as from all who ask.
@@ -36,7 +36,7 @@ pub fn message(bytes: &[u8]) -> Option<Message<'_>> {
     loop {
         let length = usize::from(*rest.get(end)?);
         // Nothing comes before a question to which it could point.
-        if length > 63 || end + length >= NAME {
+        if length > 63 || end + length >= MAX_NAME_BYTES {
             return None;
         }
         end += 1 + length;
@@ -48,17 +48,17 @@ pub fn message(bytes: &[u8]) -> Option<Message<'_>> {
     let kind = u16::from_be_bytes(*rest.first_chunk::<2>()?);
     Some(Message {
         id: u16::from_be_bytes([head[0], head[1]]),
-        answers: flags & 0x8000 != 0,
+        is_response: flags & 0x8000 != 0,
         recursion_desired: flags & 0x0100 != 0,
-        code: (flags & 0xf) as u8,
+        response_code: (flags & 0xf) as u8,
         name,
-        kind,
+        query_type: kind,
     })
 }
 
 /// The query or answer that begins a segment of TCP, behind its length (RFC 1035, 4.2.2), and what
 /// stands behind it.
-pub fn framed(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
+pub fn tcp_message(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<2>()?;
     let length = usize::from(u16::from_be_bytes(*length));
     let (whole, next) = rest.split_at_checked(length).unwrap_or((rest, &[]));
@@ -103,8 +103,8 @@ mod tests {
     #[test]
     fn a_query() {
         let query = message(QUERY).expect("a query");
-        assert_eq!((query.id, query.kind, query.code), (0x1234, 1, 0));
-        assert!(!query.answers && query.recursion_desired);
+        assert_eq!((query.id, query.query_type, query.response_code), (0x1234, 1, 0));
+        assert!(!query.is_response && query.recursion_desired);
         assert_eq!(query.text(), "www.example.org");
         // What is cut off is none, wherever.
         for length in 0..QUERY.len() - 2 {
@@ -121,8 +121,8 @@ mod tests {
         };
         let bytes = [&with(2, 0x81)[..2], &[0x81, 0x83], &QUERY[4..]].concat();
         let answer = message(&bytes).expect("an answer");
-        assert!(answer.answers);
-        assert_eq!(answer.code, 3);
+        assert!(answer.is_response);
+        assert_eq!(answer.response_code, 3);
         assert_eq!(message(&with(2, 0x28)), None, "an update");
         assert_eq!(message(&with(5, 0)), None, "no question");
         assert_eq!(message(&with(12, 0xc0)), None, "a pointer");

@@ -2,7 +2,7 @@
 
 /// Longest method that is one: those that are registered have at most 17 letters
 /// (`UPDATEREDIRECTREF`).
-const METHOD: usize = 17;
+const MAX_METHOD_BYTES: usize = 17;
 
 /// The first line of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub struct Request<'a> {
 /// The request that begins here. One that is cut off in its target is one where its method is one
 /// of those that are in use.
 pub fn request(bytes: &[u8]) -> Option<Request<'_>> {
-    let line = bytes.iter().take(METHOD + 1).position(|byte| !byte.is_ascii_uppercase())?;
+    let line =
+        bytes.iter().take(MAX_METHOD_BYTES + 1).position(|byte| !byte.is_ascii_uppercase())?;
     let (method, rest) = bytes.split_at_checked(line)?;
     let rest = rest.strip_prefix(b" ")?;
     let end = rest.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(rest.len());

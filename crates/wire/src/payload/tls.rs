@@ -2,15 +2,15 @@
 //! (RFC 6066, 3).
 
 /// Bytes of a record's header.
-pub const HEADER: usize = 5;
+pub const HEADER_BYTES: usize = 5;
 /// Longest record: 2^14 bytes and what encryption adds (RFC 5246, 6.2.3).
-const LONGEST: u16 = (1 << 14) + 2048;
+const MAX_RECORD_BYTES: u16 = (1 << 14) + 2048;
 /// Longest name (RFC 1035).
-const NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// What a record carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum ContentType {
     /// From here on this end encrypts.
     ChangeCipherSpec,
     /// Something is wrong, or it ends.
@@ -18,21 +18,21 @@ pub enum Content {
     /// The handshake, in clear.
     Handshake,
     /// Encrypted: data, and with TLS 1.3 most of the handshake.
-    Application,
+    ApplicationData,
 }
 
 /// The record that begins here: what it carries, and its bytes behind the header.
-pub fn record(bytes: &[u8]) -> Option<(Content, u16)> {
-    let [kind, 3, 0..=4, high, low] = *bytes.first_chunk::<HEADER>()? else { return None };
+pub fn record(bytes: &[u8]) -> Option<(ContentType, u16)> {
+    let [kind, 3, 0..=4, high, low] = *bytes.first_chunk::<HEADER_BYTES>()? else { return None };
     let content = match kind {
-        20 => Content::ChangeCipherSpec,
-        21 => Content::Alert,
-        22 => Content::Handshake,
-        23 => Content::Application,
+        20 => ContentType::ChangeCipherSpec,
+        21 => ContentType::Alert,
+        22 => ContentType::Handshake,
+        23 => ContentType::ApplicationData,
         _ => return None,
     };
     let length = u16::from_be_bytes([high, low]);
-    (1..=LONGEST).contains(&length).then_some((content, length))
+    (1..=MAX_RECORD_BYTES).contains(&length).then_some((content, length))
 }
 
 /// What an alert says (RFC 8446, 6, and the registry of TLS alerts).
@@ -88,8 +88,8 @@ pub struct ClientHello<'a> {
 
 /// The ClientHello that begins here, in one record.
 pub fn client_hello(bytes: &[u8]) -> Option<ClientHello<'_>> {
-    let (Content::Handshake, length) = record(bytes)? else { return None };
-    let rest = bytes.get(HEADER..)?;
+    let (ContentType::Handshake, length) = record(bytes)? else { return None };
+    let rest = bytes.get(HEADER_BYTES..)?;
     let whole = rest.len() >= usize::from(length);
     let rest = rest.get(..usize::from(length)).unwrap_or(rest);
     // Type 1, three bytes of length, a version.
@@ -125,7 +125,7 @@ fn vector<const LENGTH: usize>(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn host(name: &[u8]) -> Option<&str> {
-    let fits = (1..=NAME).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);
+    let fits = (1..=MAX_NAME_BYTES).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);
     str::from_utf8(name).ok().filter(|_| fits)
 }
 
@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn records() {
-        assert_eq!(record(&[20, 3, 3, 0, 1, 1]), Some((Content::ChangeCipherSpec, 1)));
-        assert_eq!(record(&[23, 3, 3, 0x40, 0]), Some((Content::Application, 16384)));
+        assert_eq!(record(&[20, 3, 3, 0, 1, 1]), Some((ContentType::ChangeCipherSpec, 1)));
+        assert_eq!(record(&[23, 3, 3, 0x40, 0]), Some((ContentType::ApplicationData, 16384)));
         for no in [
             &[][..],
             &[22, 3, 1, 0],

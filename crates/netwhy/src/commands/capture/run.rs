@@ -40,7 +40,7 @@ pub(crate) fn run(options: &CaptureOptions) -> anyhow::Result<u8> {
     let mut sources = open(options)?;
     // Not before: names in a filter may take long to look up, and Ctrl-C must end that.
     let stop = Stop::on_signals()?;
-    let lesser = if options.keep_root { None } else { privileges::lesser_user() };
+    let lesser = if options.keep_root { None } else { privileges::unprivileged_user() };
     let mut sinks = Sinks { files: files(options, &sources, lesser.as_ref())?, analysis: None };
     let report = Output::open(options.report.output.as_deref())?;
     packets::start(&mut sources).map_err(|error| Failure::Observe(error.to_string()))?;
@@ -139,7 +139,7 @@ fn open(options: &CaptureOptions) -> anyhow::Result<Vec<Source>> {
     let (snap_length, promiscuous) = (options.snap_length(), options.promiscuous);
     let settings = Settings { snap_length, promiscuous, buffer_bytes };
     let text = options.filter();
-    let refused = |refused: sys::filter::Refused| Failure::Usage(refused.to_string());
+    let refused = |refused: sys::filter::FilterError| Failure::Usage(refused.to_string());
     // What is not in the language at all can be told without any rights.
     if let Err(error) = Filter::compile(&text, LinkType::ETHERNET, snap_length)
         && error.is_syntax()
@@ -149,7 +149,7 @@ fn open(options: &CaptureOptions) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
     for name in &options.interface {
         let source = source(name, settings, &text).map_err(|error| match error.kind {
-            sys::Kind::NotFound => Failure::Usage(error.to_string()),
+            sys::ErrorKind::NotFound => Failure::Usage(error.to_string()),
             _ => Failure::Observe(error.to_string()),
         })?;
         sources.push(source.map_err(refused)?);
@@ -193,7 +193,7 @@ fn give_up_rights(options: &CaptureOptions, lesser: Option<&User>) -> anyhow::Re
     let done = match lesser {
         Some(user) => privileges::become_user(user),
         None if options.keep_root => Ok(()),
-        None => privileges::give_up_capabilities(),
+        None => privileges::drop_capabilities(),
     };
     Ok(done.map_err(|error| Failure::Observe(error.to_string()))?)
 }
@@ -209,7 +209,7 @@ fn announcement(options: &CaptureOptions, sources: &[Source], lesser: Option<&Us
         let short = &filter[..filter.floor_char_boundary(SHOWN)];
         let more = if short.len() < filter.len() { "…" } else { "" };
         text.push_str(&format!(", «{short}{more}»"));
-        if sources.iter().any(|source| source.filter.kernel().is_none()) {
+        if sources.iter().any(|source| source.filter.kernel_program().is_none()) {
             text.push_str(" (not in the kernel, which sees these packets otherwise)");
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use model::{ConntrackTable, Top};
 use sys::Machine as _;
-use sys::real::Real;
+use sys::real::RealMachine;
 
 use super::options::{ConntrackOptions, GroupBy, TOP};
 
@@ -91,7 +91,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub(super) fn read(machine: &Real) -> Self {
+    pub(super) fn read(machine: &RealMachine) -> Self {
         let number = |name: &str| {
             let mut text = Vec::new();
             let path = format!("/proc/sys/net/netfilter/nf_conntrack_{name}");

@@ -39,7 +39,7 @@ pub(super) fn of(kind: Kind, stall: Option<&Stall>) -> Vec<String> {
 
 /// The same of a packet of the ladder, and what was waited for before it.
 pub(super) fn of_step(step: &Step) -> Vec<String> {
-    let syn = step.flags.has(Flags::SYN);
+    let syn = step.flags.all(Flags::SYN);
     let repeated = matches!(
         step.kind,
         Kind::Repeated | Kind::RepeatedFast | Kind::RepeatedTimeout | Kind::RepeatedUnseen
@@ -49,7 +49,7 @@ pub(super) fn of_step(step: &Step) -> Vec<String> {
         Kind::WindowProbe => vec!["probe of the closed window".to_string()],
         kind => of(kind, step.stall.as_ref()),
     };
-    if step.flags.has(Flags::RST) {
+    if step.flags.all(Flags::RST) {
         all.push("breaks the connection off".to_string());
     } else if step.window == 0 && !syn {
         let still =

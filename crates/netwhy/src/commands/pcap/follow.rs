@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sys::capture::{Capture, End};
-use sys::growth::{Growth, Pausing};
+use sys::capture::{Capture, ReadEnd};
+use sys::live_input::{GrowingFile, LivePipe};
 
 use super::options::PcapOptions;
 use super::read::{Read, open};
@@ -30,7 +30,7 @@ struct Told {
 
 /// What grows.
 enum Source {
-    File(Growth),
+    File(GrowingFile),
     Pipe(Arc<AtomicBool>),
 }
 
@@ -50,10 +50,10 @@ pub(super) fn file(read: &mut Read, options: &PcapOptions, stop: &Stop) -> anyho
         let before = read.packets();
         let end = read.some(&mut capture, 0, Some(told.next))?;
         told.look(read)?;
-        if stop.is_set() || matches!(end, End::Broken(_)) {
+        if stop.is_set() || matches!(end, ReadEnd::Damaged(_)) {
             break end;
         }
-        if end == End::Enough {
+        if end == ReadEnd::Stopped {
             continue;
         }
         if read.packets() > before {
@@ -73,7 +73,7 @@ pub(super) fn file(read: &mut Read, options: &PcapOptions, stop: &Stop) -> anyho
                 if growth.length().is_none_or(|length| length < taken) {
                     let why = "the file was cut or taken away while it was read".to_string();
                     read.gap(format!("the rest of {name}"), why);
-                    break End::Whole;
+                    break ReadEnd::Complete;
                 }
             }
         }
@@ -82,7 +82,8 @@ pub(super) fn file(read: &mut Read, options: &PcapOptions, stop: &Stop) -> anyho
         told.tell("\n")?;
     }
     // Whatever is left of a packet that was being written when the user stopped is no damage.
-    let end = if stop.is_set() && matches!(end, End::Cut(_)) { End::Whole } else { end };
+    let end =
+        if stop.is_set() && matches!(end, ReadEnd::Truncated(_)) { ReadEnd::Complete } else { end };
     read.ended(&capture, &end, &name, 0)
 }
 
@@ -91,13 +92,13 @@ fn begin(path: &Path, stop: &Stop) -> anyhow::Result<(Capture, Source)> {
     if path.metadata().is_ok_and(|meta| !meta.is_file()) || path == Path::new("-") {
         let stop = stop.clone();
         let failed = |error| Failure::Observe(format!("cannot read the capture {name}: {error}"));
-        let (input, ended) = Pausing::open(path, move || stop.is_set()).map_err(failed)?;
-        let capture =
-            Capture::of(&name, input).map_err(|error| Failure::Observe(error.to_string()))?;
+        let (input, ended) = LivePipe::open(path, move || stop.is_set()).map_err(failed)?;
+        let capture = Capture::from_reader(&name, input)
+            .map_err(|error| Failure::Observe(error.to_string()))?;
         return Ok((capture, Source::Pipe(ended)));
     }
     // Before the first look at the file: its writer may close it meanwhile.
-    let growth = Growth::of(path);
+    let growth = GrowingFile::watch(path);
     let capture = open(path)?;
     if capture.is_compressed() {
         return Err(Failure::Usage(format!(

@@ -12,7 +12,7 @@ use model::{
 };
 use streams::path::{Glimpse, Merge, Survey};
 use streams::{Collector, Nanos};
-use sys::capture::{Capture, End};
+use sys::capture::{Capture, ReadEnd};
 
 use super::options::PcapOptions;
 use super::read::{Read, open};
@@ -92,7 +92,7 @@ fn first(file: &FilePath, stop: &Stop) -> anyhow::Result<First> {
     let mut capture = open(file)?;
     let mut survey = Survey::default();
     let mut last = 0;
-    let end = capture.packets(|packet| {
+    let end = capture.for_each_packet(|packet| {
         let seen = read.take(&packet);
         if let Some(seen) = seen
             && let Some(seen) = Glimpse::of(&packet, read.packets(), &seen, last)
@@ -164,7 +164,7 @@ impl Side {
         if next.is_some() || self.over {
             return Ok(());
         }
-        let end = self.capture.packets(|packet| {
+        let end = self.capture.for_each_packet(|packet| {
             let Some(seen) = collector.take(&packet) else { return ControlFlow::Continue(()) };
             let Some(seen) = Glimpse::of(&packet, collector.packets(), &seen, *last) else {
                 return ControlFlow::Continue(());
@@ -174,7 +174,7 @@ impl Side {
             ControlFlow::Break(())
         });
         let end = end.map_err(|error| Failure::Observe(error.to_string()))?;
-        self.over = end != End::Enough;
+        self.over = end != ReadEnd::Stopped;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use model::{Evidence, MissingEvidence, Source};
 use streams::{Collected, Collector, Seen};
-use sys::capture::{Capture, End};
+use sys::capture::{Capture, ReadEnd};
 use wire::capture::Packet;
 use wire::packet::{Tcp, decode};
 
@@ -121,12 +121,12 @@ impl Read {
         capture: &mut Capture,
         number: usize,
         until: Option<Instant>,
-    ) -> anyhow::Result<End> {
+    ) -> anyhow::Result<ReadEnd> {
         let observe = |error: sys::Error| Failure::Observe(error.to_string());
         if !self.watched && self.annotated.is_none() && until.is_none() {
             let (collector, bar, stop) = (&mut self.collector, &self.bar, &self.stop);
             let mut glance = collector.packets() + GLANCE;
-            let end = capture.batches(|packets| {
+            let end = capture.for_each_batch(|packets| {
                 collector.batch(packets);
                 if collector.packets() >= glance {
                     glance = collector.packets() + GLANCE;
@@ -140,7 +140,7 @@ impl Read {
             return Ok(end.map_err(observe)?);
         }
         let mut failed = None;
-        let end = capture.packets(|packet| {
+        let end = capture.for_each_packet(|packet| {
             if let Err(error) = self.packet(&packet, number) {
                 failed = Some(error);
                 return ControlFlow::Break(());
@@ -186,20 +186,20 @@ impl Read {
     pub(super) fn ended(
         &mut self,
         capture: &Capture,
-        end: &End,
+        end: &ReadEnd,
         name: &str,
         before: u64,
     ) -> anyhow::Result<()> {
         match end {
-            End::Whole | End::Enough => {}
-            End::Cut(left) => {
+            ReadEnd::Complete | ReadEnd::Stopped => {}
+            ReadEnd::Truncated(left) => {
                 self.gap(format!("the end of {name}"), format!("{left} bytes are no packet"));
             }
-            End::Broken(broken) if self.collector.packets() == before => {
+            ReadEnd::Damaged(broken) if self.collector.packets() == before => {
                 let text = format!("cannot read the capture {name}: {broken}");
                 return Err(Failure::Observe(text).into());
             }
-            End::Broken(broken) => {
+            ReadEnd::Damaged(broken) => {
                 self.gap(format!("the rest of {name}"), format!("it is damaged: {broken}"));
             }
         }

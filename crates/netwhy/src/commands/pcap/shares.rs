@@ -74,7 +74,7 @@ fn read(files: &[PathBuf], number: u32, of: u32, stop: &Stop) -> anyhow::Result<
     let mut collector = Collector::share(number, of);
     for file in files {
         let mut capture = open(file)?;
-        let read = capture.batches(|packets| {
+        let read = capture.for_each_batch(|packets| {
             collector.batch(packets);
             if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use sys::Machine as _;
-use sys::real::Real;
+use sys::real::RealMachine;
 
 use crate::output;
 
@@ -12,7 +12,10 @@ use crate::output;
 pub(super) type Owners = HashMap<u32, String>;
 
 /// Who holds which socket: `name(pid)`, of several processes the first and how many more.
-pub(super) fn owners(machine: &Real, wanted: impl Fn(u32) -> bool) -> anyhow::Result<Owners> {
+pub(super) fn owners(
+    machine: &RealMachine,
+    wanted: impl Fn(u32) -> bool,
+) -> anyhow::Result<Owners> {
     let mut pids = Vec::new();
     machine.list(std::path::Path::new("/proc"), &mut |name| {
         if let Ok(pid) = name.parse::<u32>() {
@@ -34,7 +37,7 @@ pub(super) fn owners(machine: &Real, wanted: impl Fn(u32) -> bool) -> anyhow::Re
             ControlFlow::Continue(())
         });
         match read {
-            Err(error) if error.kind == sys::Kind::Permission => denied += 1,
+            Err(error) if error.kind == sys::ErrorKind::PermissionDenied => denied += 1,
             _ if any => {
                 let mut name = Vec::new();
                 let path = format!("/proc/{pid}/comm");

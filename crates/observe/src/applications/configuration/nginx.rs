@@ -5,7 +5,7 @@ use std::rc::Rc;
 use model::Setting;
 use sys::{Error, Machine};
 use wire::appconfig::nginx;
-use wire::applog::{AccessFormat, Dialect};
+use wire::applog::{AccessFormat, LogFormat};
 
 use super::super::inside::Inside;
 use super::super::recognise;
@@ -120,12 +120,12 @@ impl<'a> Nginx<'a> {
     pub(super) fn load(mut self, found: &mut Configuration) {
         let exists = |file: &&String| match self.inside.stat(self.machine, file) {
             Ok(_) => true,
-            Err(error) => error.kind != sys::Kind::NotFound,
+            Err(error) => error.kind != sys::ErrorKind::NotFound,
         };
         let existing = self.files.iter().find(exists);
         if existing.is_none() && self.lost {
             let what = "its path is relative to a folder that only root may see";
-            let error = Error::new("find", "the file", what, sys::Kind::Permission);
+            let error = Error::new("find", "the file", what, sys::ErrorKind::PermissionDenied);
             found.gaps.push(("named by its command line".to_string(), error));
             return;
         }
@@ -139,10 +139,10 @@ impl<'a> Nginx<'a> {
             if log.reading == Reading::Recognise {
                 let known = self.formats.iter().find(|(name, _)| *name == format);
                 log.reading = match known {
-                    Some((_, Ok(format))) => Reading::As(Dialect::Access(format.clone())),
+                    Some((_, Ok(format))) => Reading::As(LogFormat::Access(format.clone())),
                     Some((_, Err(why))) => Reading::Refused(why),
                     None if format == "combined" => {
-                        Reading::As(Dialect::Access(AccessFormat::combined()))
+                        Reading::As(LogFormat::Access(AccessFormat::combined()))
                     }
                     None => Reading::Recognise,
                 };
@@ -210,12 +210,12 @@ impl<'a> Nginx<'a> {
             return;
         };
         let (paths, reading) = match path.as_str() {
-            "stderr" => (vec!["/proc/self/fd/2".to_string()], Reading::As(Dialect::Nginx)),
+            "stderr" => (vec!["/proc/self/fd/2".to_string()], Reading::As(LogFormat::Nginx)),
             syslog if syslog.starts_with("syslog:") => {
                 (Vec::new(), Reading::Refused("it goes to syslog"))
             }
             memory if memory.starts_with("memory:") => (Vec::new(), Reading::Never),
-            path => (self.paths(path), Reading::As(Dialect::Nginx)),
+            path => (self.paths(path), Reading::As(LogFormat::Nginx)),
         };
         let place = format!("{file}:{}", directive.line);
         found.log(Declared { paths, what: "error log", place, reading });

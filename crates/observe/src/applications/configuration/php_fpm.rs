@@ -3,7 +3,7 @@
 use model::Setting;
 use sys::Machine;
 use wire::appconfig::ini;
-use wire::applog::Dialect;
+use wire::applog::LogFormat;
 
 use super::super::inside::Inside;
 use super::{Configuration, Declared, MOST_FILES, Reading, absolute};
@@ -72,7 +72,7 @@ pub(super) fn load(
                 reading: Reading::Refused("it goes to syslog"),
             }),
             "error_log" => {
-                let reading = Reading::As(Dialect::PhpFpm);
+                let reading = Reading::As(LogFormat::PhpFpm);
                 found.log(Declared { paths, what: "error log", place, reading });
             }
             "access.log" => {

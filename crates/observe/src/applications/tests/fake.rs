@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use model::{Focus, Process};
-use sys::{Error, KernelLog, Kind, Machine, Netlink, OwnCost, Result, Stat};
+use sys::{Error, ErrorKind, KernelLog, Machine, Netlink, OwnCost, Result, Stat};
 
 use crate::Context;
 
@@ -134,8 +134,9 @@ impl Fake {
 }
 
 impl State {
-    fn no(&self, path: &Path, kind: Kind) -> Error {
-        let what = if kind == Kind::Permission { "permission denied" } else { "no such file" };
+    fn no(&self, path: &Path, kind: ErrorKind) -> Error {
+        let what =
+            if kind == ErrorKind::PermissionDenied { "permission denied" } else { "no such file" };
         Error::new("read", path.display().to_string(), what, kind)
     }
 
@@ -143,7 +144,7 @@ impl State {
     fn way(&self, path: &Path) -> Result<String> {
         let text = path.to_string_lossy().into_owned();
         if self.denied.iter().any(|d| text == *d || text.starts_with(&format!("{d}/"))) {
-            return Err(self.no(path, Kind::Permission));
+            return Err(self.no(path, ErrorKind::PermissionDenied));
         }
         let mut done = String::new();
         let mut parts = text.split('/').filter(|p| !p.is_empty()).peekable();
@@ -175,7 +176,7 @@ impl State {
                 });
                 match named {
                     Some((name, ..)) if self.denied.contains(name) => {
-                        Err(self.no(path, Kind::Permission))
+                        Err(self.no(path, ErrorKind::PermissionDenied))
                     }
                     Some((_, bytes, regular)) => Ok((bytes, *wanted, regular)),
                     None => Ok((self.nameless[wanted].clone(), *wanted, true)),
@@ -185,7 +186,7 @@ impl State {
                 self.end(Path::new(target))
             }
             Some(Node::Link { .. }) => Ok((Vec::new(), 0, false)),
-            None => Err(self.no(path, Kind::NotFound)),
+            None => Err(self.no(path, ErrorKind::NotFound)),
         }
     }
 }
@@ -218,17 +219,20 @@ impl Machine for Fake {
             }
             last = first;
         }
-        if any { Ok(()) } else { Err(state.no(path, Kind::NotFound)) }
+        if any { Ok(()) } else { Err(state.no(path, ErrorKind::NotFound)) }
     }
 
     fn link(&self, path: &Path) -> Result<PathBuf> {
         let state = self.state();
         match state.names.get(&state.way(path)?) {
             Some(Node::Link { target, .. }) => Ok(PathBuf::from(target)),
-            Some(Node::File { .. }) => {
-                Err(Error::new("follow", path.display().to_string(), "is no link", Kind::Other))
-            }
-            None => Err(state.no(path, Kind::NotFound)),
+            Some(Node::File { .. }) => Err(Error::new(
+                "follow",
+                path.display().to_string(),
+                "is no link",
+                ErrorKind::Other,
+            )),
+            None => Err(state.no(path, ErrorKind::NotFound)),
         }
     }
 
@@ -248,11 +252,11 @@ impl Machine for Fake {
         _request: &[u8],
         _datagram: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        Err(Error::new("ask netlink", "this fake", "it has none", Kind::Unsupported))
+        Err(Error::new("ask netlink", "this fake", "it has none", ErrorKind::Unsupported))
     }
 
     fn kernel_log(&self) -> Result<Box<dyn KernelLog>> {
-        Err(Error::new("open", "the kernel log", "this fake has none", Kind::Unsupported))
+        Err(Error::new("open", "the kernel log", "this fake has none", ErrorKind::Unsupported))
     }
 
     fn now(&self) -> Duration {

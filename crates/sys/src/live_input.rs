@@ -17,31 +17,31 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
 /// How often a file is looked at.
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a pipe is waited for before whoever reads gets the word.
-const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const READ_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A file that may grow.
 #[derive(Debug)]
-pub struct Growth {
+pub struct GrowingFile {
     path: PathBuf,
     events: Option<OwnedFd>,
 }
 
-impl Growth {
+impl GrowingFile {
     /// Watches a file from now on.
-    pub fn of(path: &Path) -> Self {
+    pub fn watch(path: &Path) -> Self {
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
         let events = events.filter(|events| {
             inotify::add_watch(events, path, WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).is_ok()
         });
-        Growth { path: path.to_path_buf(), events }
+        GrowingFile { path: path.to_path_buf(), events }
     }
 
     /// Waits a moment; whether a writer has closed the file since the last time and nobody has
     /// written to it after that.
     pub fn wait(&mut self) -> bool {
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
         let Some(events) = &self.events else { return false };
         let mut room = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(events, &mut room);
@@ -60,7 +60,7 @@ impl Growth {
 
 /// A pipe as far as it goes at the moment: reading it gives nothing when nothing comes for a
 /// tenth of a second, and goes on later.
-pub struct Pausing {
+pub struct LivePipe {
     file: File,
     ended: Arc<AtomicBool>,
     /// Whether the first bytes came: until then it waits, they tell the format.
@@ -68,7 +68,7 @@ pub struct Pausing {
     stop: Box<dyn Fn() -> bool + Send>,
 }
 
-impl Pausing {
+impl LivePipe {
     /// A pipe, or standard input (`-`), until it ends or `stop` says so; and what will tell that it
     /// has ended.
     ///
@@ -86,15 +86,15 @@ impl Pausing {
         };
         let ended = Arc::new(AtomicBool::new(false));
         let stop = Box::new(stop);
-        Ok((Pausing { file, ended: Arc::clone(&ended), begun: false, stop }, ended))
+        Ok((LivePipe { file, ended: Arc::clone(&ended), begun: false, stop }, ended))
     }
 }
 
-impl Read for Pausing {
+impl Read for LivePipe {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut ready = [PollFd::from_borrowed_fd(self.file.as_fd(), PollFlags::IN)];
-            match poll(&mut ready, Some(&PATIENCE)) {
+            match poll(&mut ready, Some(&READ_TIMEOUT)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) if self.begun || (self.stop)() => {
                     return Ok(0);
                 }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn that_a_writer_has_closed_is_told_once() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let mut growth = Growth::of(file.path());
+        let mut growth = GrowingFile::watch(file.path());
         let mut writer = std::fs::OpenOptions::new().append(true).open(file.path()).unwrap();
         writer.write_all(b"one").unwrap();
         assert!(!growth.wait());

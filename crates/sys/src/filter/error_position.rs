@@ -20,7 +20,7 @@ const ENDINGS: [&str; 14] = [
 
 /// The first word that cannot stand where it stands; `None` when the filter only lacks its end, or
 /// nothing can be told. `compiles` says whether a text is a filter.
-pub(super) fn of(text: &str, compiles: impl Fn(&str) -> bool) -> Option<String> {
+pub(super) fn first_impossible_word(text: &str, compiles: impl Fn(&str) -> bool) -> Option<String> {
     let words: Vec<&str> = words(text);
     // Long filters are not searched: each word costs some compilations.
     if words.len() > 200 {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 /// Room for control messages: one time stamp, and some that nobody asked for.
-const CONTROL: usize = 128;
+const CONTROL_BYTES: usize = 128;
 
 /// From now on [`receive`] tells when bytes arrived; the kernel may begin a little later.
 ///
@@ -17,7 +17,7 @@ const CONTROL: usize = 128;
 ///
 /// It is no socket.
 #[allow(unsafe_code)]
-pub fn stamp_arrivals(socket: &impl AsFd) -> Result<(), Errno> {
+pub fn enable_receive_timestamps(socket: &impl AsFd) -> Result<(), Errno> {
     let yes: libc::c_int = 1;
     // SAFETY: the descriptor is open while it is borrowed; the kernel reads one int.
     let done = unsafe {
@@ -44,7 +44,7 @@ pub fn stamp_arrivals(socket: &impl AsFd) -> Result<(), Errno> {
 /// As `recv` has them; [`Errno::AGAIN`] when there is nothing to read now.
 #[allow(unsafe_code)]
 pub fn receive(socket: &impl AsFd, into: &mut [u8]) -> Result<(usize, Option<Duration>), Errno> {
-    let mut control = [0_u64; CONTROL / 8];
+    let mut control = [0_u64; CONTROL_BYTES / 8];
     let mut piece =
         libc::iovec { iov_base: into.as_mut_ptr().cast::<libc::c_void>(), iov_len: into.len() };
     // SAFETY: all zeros is an empty message.
@@ -52,7 +52,7 @@ pub fn receive(socket: &impl AsFd, into: &mut [u8]) -> Result<(usize, Option<Dur
     message.msg_iov = &raw mut piece;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast::<libc::c_void>();
-    message.msg_controllen = CONTROL;
+    message.msg_controllen = CONTROL_BYTES;
     // SAFETY: the descriptor is open while it is borrowed; the kernel writes into `into` and
     // `control`, which outlive the call, at most as much as their lengths say.
     let read = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, 0) };
@@ -96,7 +96,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (other, _) = listener.accept().unwrap();
-        stamp_arrivals(&other).unwrap();
+        enable_receive_timestamps(&other).unwrap();
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let mut bytes = [0; 64];
         // The kernel begins to stamp a little after it is asked to.
