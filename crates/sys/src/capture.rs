@@ -1,8 +1,8 @@
-//! Capture files: opened, decompressed (gzip, zstd), and handed over packet by packet.
+//! Capture files: opened, decompressed (gzip, zstd), and passed on packet by packet.
 //!
-//! A file, standard input (`-`) or anything that reads. Memory is that of one buffer, whatever the
-//! length of the capture; a record larger than it makes it grow, up to the largest record that
-//! `wire::capture` takes.
+//! A file, standard input (`-`) or anything that implements `Read`. Takes the memory of one buffer,
+//! whatever the length of the capture; a record that is larger makes the buffer grow, up to the
+//! largest record that `wire::capture` accepts.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -13,11 +13,11 @@ use wire::capture::{Damage, MAX_RECORD_BYTES, Packet, Reader, Step};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes that are read at once.
+/// Size of the buffer in which records are parsed.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Packets that are handed over at once.
+/// Most packets in one batch.
 pub const MAX_BATCH_PACKETS: usize = 256;
-/// Bytes in front of decompression.
+/// Size of the buffer before decompression.
 const COMPRESSED_BUFFER_BYTES: usize = 256 << 10;
 
 /// A capture that is being read.
@@ -27,7 +27,7 @@ pub struct Capture {
     compressed: bool,
     reader: Reader,
     buffer: Vec<u8>,
-    /// What of the buffer has not been taken yet.
+    /// The part of the buffer that is not parsed yet. Both are at most its length.
     start: usize,
     end: usize,
 }
@@ -37,12 +37,28 @@ pub struct Capture {
 pub enum ReadEnd {
     /// At the end of the file, after a whole record.
     Complete,
-    /// At the end of the file, within a record: so many bytes are left.
+    /// At the end of the file, within a record, of which this many bytes are there.
     Truncated(usize),
     /// At damage.
     Damaged(Damage),
-    /// Whoever reads has seen enough.
+    /// The caller stopped it.
     Stopped,
+}
+
+/// Compressions, by their first bytes.
+enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    fn of(magic: &[u8]) -> Option<Self> {
+        match magic {
+            [0x1f, 0x8b, ..] => Some(Compression::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd] => Some(Compression::Zstd),
+            _ => None,
+        }
+    }
 }
 
 impl Capture {
@@ -50,7 +66,7 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// It cannot be opened or read, or it is compressed in a way that cannot be.
+    /// It cannot be opened or read, or its compression is damaged.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         if path == Path::new("-") {
@@ -69,45 +85,47 @@ impl Capture {
     ///
     /// As [`Capture::open`].
     pub fn from_reader(name: &str, mut source: impl Read + Send + 'static) -> Result<Self> {
-        // The first bytes tell whether it is compressed; they may come one by one.
-        let mut magic = [0; 4];
-        let mut have = 0;
-        while have < magic.len() {
-            match source.read(&mut magic[have..]) {
+        // The first bytes show whether it is compressed; they may come one by one.
+        let mut magic = Vec::with_capacity(4);
+        while magic.len() < 4 {
+            let mut byte = [0];
+            match source.read(&mut byte) {
                 Ok(0) => break,
-                Ok(read) => have += read,
+                Ok(_) => magic.extend(byte),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed(name, &error)),
             }
         }
-        let whole = io::Cursor::new(magic[..have].to_vec()).chain(source);
+        let compression = Compression::of(&magic);
+        let compressed = compression.is_some();
+        let whole = io::Cursor::new(magic).chain(source);
         let buffered = BufReader::with_capacity(COMPRESSED_BUFFER_BYTES, whole);
-        let source: Box<dyn Read + Send> = match magic {
-            [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(buffered)),
-            [0x28, 0xb5, 0x2f, 0xfd] => {
+        let source: Box<dyn Read + Send> = match compression {
+            Some(Compression::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(buffered)),
+            Some(Compression::Zstd) => {
                 let decoder = zstd::Decoder::with_buffer(buffered);
                 Box::new(decoder.map_err(|error| failed(name, &error))?)
             }
-            _ => Box::new(buffered.into_inner()),
+            None => Box::new(buffered.into_inner()),
         };
-        let compressed = matches!(magic, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd]);
         let (reader, buffer) = (Reader::new(), vec![0; BUFFER_BYTES]);
         Ok(Capture { name: name.to_string(), source, compressed, reader, buffer, start: 0, end: 0 })
     }
 
-    /// Hands over packet by packet until the end, or until `each` breaks. It may be called again:
-    /// after [`End::Enough`] it goes on, at the end of a file that has grown since too.
+    /// Calls for each packet until the end, or until the call breaks. It may be called again: after
+    /// [`ReadEnd::Stopped`], and at the end of a file that has grown since, it continues.
     ///
     /// # Errors
     ///
-    /// The source cannot be read any further (a broken disk, damaged compression). What was handed
-    /// over before is sound.
+    /// The source cannot be read any further (a broken disk, damaged compression). The packets before
+    /// are sound.
     pub fn for_each_packet(
         &mut self,
         mut each: impl FnMut(Packet<'_>) -> ControlFlow<()>,
     ) -> Result<ReadEnd> {
         loop {
-            let (taken, step) = self.reader.step(&self.buffer[self.start..self.end]);
+            let unparsed = self.buffer.get(self.start..self.end).unwrap_or_default();
+            let (taken, step) = self.reader.step(unparsed);
             self.start += taken;
             match step {
                 Step::Packet(packet) => {
@@ -116,26 +134,21 @@ impl Capture {
                     }
                 }
                 Step::Skipped | Step::Comment(_) => {}
-                Step::NeedBytes(wanted) => {
-                    if !self.fill(wanted)? {
-                        let left = self.end - self.start;
-                        return Ok(if left == 0 {
-                            ReadEnd::Complete
-                        } else {
-                            ReadEnd::Truncated(left)
-                        });
+                Step::NeedBytes(needed) => {
+                    if !self.fill(needed)? {
+                        return Ok(self.end_of_source());
                     }
                 }
-                Step::Damaged(broken) => return Ok(ReadEnd::Damaged(broken)),
+                Step::Damaged(damage) => return Ok(ReadEnd::Damaged(damage)),
             }
         }
     }
 
-    /// The same, several packets at once: as many as are there, up to [`BATCH`].
+    /// The same in batches: as many packets as are in the buffer, up to [`MAX_BATCH_PACKETS`].
     ///
     /// # Errors
     ///
-    /// As [`Capture::packets`].
+    /// As [`Capture::for_each_packet`].
     pub fn for_each_batch(
         &mut self,
         mut each: impl FnMut(&[Packet<'_>]) -> ControlFlow<()>,
@@ -143,7 +156,8 @@ impl Capture {
         loop {
             let mut batch = Vec::with_capacity(MAX_BATCH_PACKETS);
             let last = loop {
-                let (taken, step) = self.reader.step(&self.buffer[self.start..self.end]);
+                let unparsed = self.buffer.get(self.start..self.end).unwrap_or_default();
+                let (taken, step) = self.reader.step(unparsed);
                 self.start += taken;
                 match step {
                     Step::Packet(packet) => {
@@ -153,29 +167,22 @@ impl Capture {
                         }
                     }
                     Step::Skipped | Step::Comment(_) => {}
-                    Step::NeedBytes(wanted) => break Some(Ok(wanted)),
-                    Step::Damaged(broken) => break Some(Err(broken)),
+                    Step::NeedBytes(needed) => break Some(Ok(needed)),
+                    Step::Damaged(damage) => break Some(Err(damage)),
                 }
             };
             if !batch.is_empty() && each(&batch).is_break() {
                 return Ok(ReadEnd::Stopped);
             }
             match last {
-                Some(Ok(wanted)) if !self.fill(wanted)? => {
-                    let left = self.end - self.start;
-                    return Ok(if left == 0 {
-                        ReadEnd::Complete
-                    } else {
-                        ReadEnd::Truncated(left)
-                    });
-                }
-                Some(Err(broken)) => return Ok(ReadEnd::Damaged(broken)),
+                Some(Ok(needed)) if !self.fill(needed)? => return Ok(self.end_of_source()),
+                Some(Err(damage)) => return Ok(ReadEnd::Damaged(damage)),
                 None | Some(Ok(_)) => {}
             }
         }
     }
 
-    /// Whether it is compressed: then it cannot be read on when it grows.
+    /// Whether it is compressed: then it cannot be continued when it grows.
     pub fn is_compressed(&self) -> bool {
         self.compressed
     }
@@ -185,21 +192,30 @@ impl Capture {
         &self.reader
     }
 
-    /// Reads until `wanted` bytes are there; `false` at the end of the source.
-    fn fill(&mut self, wanted: usize) -> Result<bool> {
+    /// How reading ended at the end of the source.
+    fn end_of_source(&self) -> ReadEnd {
+        match self.end - self.start {
+            0 => ReadEnd::Complete,
+            left => ReadEnd::Truncated(left),
+        }
+    }
+
+    /// Reads until `needed` bytes are in the buffer; `false` at the end of the source.
+    fn fill(&mut self, needed: usize) -> Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
-        // A record and its block header; a little more than the largest record.
-        let room = wanted.min(MAX_RECORD_BYTES + BUFFER_BYTES);
+        // A record and its block header: a little more than the largest record.
+        let room = needed.min(MAX_RECORD_BYTES + BUFFER_BYTES);
         if self.buffer.len() < room {
             self.buffer.resize(room.next_power_of_two(), 0);
         }
-        while self.end < wanted {
-            match self.source.read(&mut self.buffer[self.end..]) {
+        while self.end < needed {
+            let free = self.buffer.get_mut(self.end..).unwrap_or_default();
+            match self.source.read(free) {
                 Ok(0) => return Ok(false),
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A compressed file that ends too soon: what came out of it is there.
+                // A compressed file that ends too early: what could be decompressed is there.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
                 Err(error) => return Err(failed(&self.name, &error)),
             }
@@ -209,14 +225,7 @@ impl Capture {
 }
 
 fn failed(name: &str, error: &io::Error) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::NotFound => ErrorKind::NotFound,
-        io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
-        _ => ErrorKind::Other,
-    };
-    let words = error.to_string();
-    let words = words.split(" (os error").next().unwrap_or(&words).to_lowercase();
-    Error::new("read the capture", name, words, kind)
+    Error::from_io("read the capture", name, error)
 }
 
 #[cfg(test)]
@@ -264,7 +273,7 @@ mod tests {
         assert_eq!(of(gzip.clone()), (3000, ReadEnd::Complete));
         let zstd = zstd::encode_all(&file[..], 1).unwrap();
         assert_eq!(of(zstd), (3000, ReadEnd::Complete));
-        // Cut within the compression: what came out of it counts.
+        // Cut within the compression: what could be decompressed counts.
         let (packets, end) = of(gzip[..gzip.len() / 2].to_vec());
         assert!(packets > 500 && packets < 3000, "{packets} {end:?}");
     }
@@ -275,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_nothing_is_said() {
+    fn truncated_empty_and_foreign_files_end_as_such() {
         let mut file = pcap(3, 100);
         file.truncate(file.len() - 10);
         assert_eq!(of(file), (2, ReadEnd::Truncated(106)));
@@ -287,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_grows_is_read_on() {
+    fn a_file_that_grows_is_continued() {
         let file = pcap(4, 100);
         let path = tempfile::NamedTempFile::new().unwrap();
         let mut writer = File::create(path.path()).unwrap();

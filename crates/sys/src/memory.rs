@@ -1,9 +1,9 @@
-//! Hints to the machine about memory: they change how fast it is, never what is in it.
+//! Hints to the processor about memory: they change how fast it is, never what is in it.
 
-/// Bytes of a line of the cache.
+/// Bytes of a cache line.
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Fetches a value that is read soon from memory.
+/// Starts loading a value from memory that is read soon.
 #[inline(always)]
 #[allow(unsafe_code)]
 pub fn prefetch<T>(value: &T) {
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_fetched_stays_what_it_is() {
+    fn prefetching_changes_no_value() {
         let list: Vec<[u64; 20]> = (0..100).map(|number| [number; 20]).collect();
         list.iter().for_each(prefetch);
         assert!(list.iter().enumerate().all(|(number, value)| value[19] == number as u64));

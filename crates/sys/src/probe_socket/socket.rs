@@ -1,55 +1,45 @@
-//! Sockets of probes: packets out with a time to live of their own, answers and errors in, with the
-//! time at which the kernel saw them.
-//!
-//! - [`ProbeSocket`]: the socket
-//! - [`message`]: what the kernel says beside a packet: times, hops, errors
-//! - [`name_of`]: the name of an address
-//!
-//! Nothing here waits: who sends and receives polls the sockets.
+//! The socket of a probe: what it sends and receives, its options, its filters.
 
 use std::ffi::{c_int, c_uint};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 
-mod message;
-mod names;
+use super::kernel;
+use super::message::{self, ErrorQueueEvent, Received};
 
-pub use message::{ErrorQueueEvent, Received, SocketError};
-pub use names::reverse_dns_name;
-
-/// Bytes that a receive buffer is asked to have: a burst of answers must fit.
+/// Receive buffer that is requested: a burst of replies must fit.
 const RECEIVE_BUFFER_BYTES: c_int = 4 << 20;
-/// Times of both directions, taken by the kernel's software; those of sent packets come numbered and
-/// without the packet.
+/// Time stamps of both directions, by the kernel's software; those of sent packets come with a number
+/// and without the packet.
 const TIMESTAMPING_FLAGS: c_uint = libc::SOF_TIMESTAMPING_SOFTWARE
     | libc::SOF_TIMESTAMPING_RX_SOFTWARE
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-/// Message types of ICMP that a probe wants: echo reply, unreachable, time exceeded, bad header.
+/// ICMP types that a probe may get back: echo reply, unreachable, time exceeded, parameter problem.
 const ICMP_TYPES: [u8; 4] = [0, 3, 11, 12];
-/// Message types of ICMPv6: unreachable, too big, time exceeded, bad header, echo reply.
+/// The same of ICMPv6: unreachable, packet too big, time exceeded, parameter problem, echo reply.
 const ICMPV6_TYPES: [u8; 5] = [1, 2, 3, 4, 129];
 
 /// What a socket sends and receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketKind {
-    /// ICMP messages, of any process. Needs CAP_NET_RAW.
+    /// ICMP messages of all processes. Needs CAP_NET_RAW.
     RawIcmp,
-    /// TCP segments, of any connection. Needs CAP_NET_RAW.
+    /// TCP segments of all connections. Needs CAP_NET_RAW.
     RawTcp,
-    /// UDP datagrams, of any port. Needs CAP_NET_RAW.
+    /// UDP datagrams of all ports. Needs CAP_NET_RAW.
     RawUdp,
-    /// ICMP echoes of this process. Needs a group in net.ipv4.ping_group_range.
+    /// ICMP echoes of this socket. Needs a group in net.ipv4.ping_group_range.
     Echo,
     /// UDP datagrams of this socket; needs no rights.
     Udp,
-    /// Nothing: a TCP port is held, so that no other program gets it; needs no rights.
+    /// Nothing: it reserves a TCP port, so that no other program gets it; needs no rights.
     ReservedTcpPort,
 }
 
@@ -58,15 +48,15 @@ pub enum SocketKind {
 pub struct Settings {
     /// Whether the socket is of IPv6.
     pub v6: bool,
-    /// Whether IPv4 packets are handed over with their header, made by the sender. Raw only.
+    /// Whether the sender makes the IPv4 header (IP_HDRINCL). Raw only.
     pub with_header: bool,
     /// Type of service, or traffic class; all eight bits.
     pub tos: Option<u8>,
-    /// Whether routers may fragment packets; else they say that one is too large.
+    /// Whether routers must not fragment packets, but report those that are too large.
     pub dont_fragment: bool,
-    /// Where packets come from; the kernel chooses without it.
+    /// Source address; the kernel chooses one without it.
     pub source: Option<IpAddr>,
-    /// Interface by which they leave; the kernel chooses without it.
+    /// Interface on which packets leave; the kernel chooses one without it.
     pub interface: Option<String>,
 }
 
@@ -75,7 +65,7 @@ pub struct Settings {
 pub struct ProbeSocket {
     socket: OwnedFd,
     v6: bool,
-    /// Whether the kernel hands over IPv4 packets with their header.
+    /// Whether received IPv4 packets have their header.
     has_header: bool,
     name: &'static str,
 }
@@ -85,13 +75,13 @@ impl ProbeSocket {
     ///
     /// # Errors
     ///
-    /// No right to do so, no such source or interface.
+    /// No right to open it, no such source address or interface.
     pub fn open(carries: SocketKind, settings: &Settings) -> Result<Self> {
         let (kind, protocol, name) = carries.kernel(settings.v6);
-        let tried = "open a socket for";
+        let action = "open a socket for";
         let family = if settings.v6 { libc::AF_INET6 } else { libc::AF_INET };
-        let socket = socket(family, kind, protocol).map_err(|errno| {
-            let mut error = Error::from_errno(tried, name, errno);
+        let socket = kernel::socket(family, kind, protocol).map_err(|errno| {
+            let mut error = Error::from_errno(action, name, errno);
             if error.kind == ErrorKind::PermissionDenied {
                 error.reason.push_str("; it needs CAP_NET_RAW: run as root (sudo netwhy)");
             }
@@ -104,13 +94,13 @@ impl ProbeSocket {
     }
 
     fn set_options(&self, carries: SocketKind, settings: &Settings) -> Result<()> {
-        // Larger than the limit only with rights; the smaller one does too.
+        // Above the limit only with rights; the limit will do too.
         if self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER_BYTES).is_err() {
             let _ = self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER_BYTES);
         }
         if let Some(interface) = &settings.interface {
             self.set_bytes(libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes()).map_err(
-                |errno| Error::from_errno("send by the interface", interface.as_str(), errno),
+                |errno| Error::from_errno("send on the interface", interface.as_str(), errno),
             )?;
         }
         let (level, discover, class, hops) = if self.v6 {
@@ -123,13 +113,13 @@ impl ProbeSocket {
         } else {
             (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_TOS, libc::IP_RECVTTL)
         };
-        // PROBE: as large as asked, whatever is known of the path. DONT: routers may fragment.
-        let with = if settings.dont_fragment || settings.with_header {
+        // PROBE: any size, whatever path MTU is known. DONT: routers may fragment.
+        let path_mtu_discovery = if settings.dont_fragment || settings.with_header {
             libc::IP_PMTUDISC_PROBE
         } else {
             libc::IP_PMTUDISC_DONT
         };
-        self.set_required(level, discover, &with)?;
+        self.set_required(level, discover, &path_mtu_discovery)?;
         if self.v6 && settings.dont_fragment {
             self.set_required(level, libc::IPV6_DONTFRAG, &1)?;
         }
@@ -142,36 +132,36 @@ impl ProbeSocket {
         self.set_required(level, hops, &1)?;
         match carries {
             SocketKind::RawIcmp => self.accept_only_replies()?,
-            // Errors about what this socket sent come to it.
+            // ICMP errors about packets of this socket go to its error queue.
             SocketKind::Udp | SocketKind::Echo => {
                 let errors = if self.v6 { libc::IPV6_RECVERR } else { libc::IP_RECVERR };
                 self.set_required(level, errors, &1)?;
             }
             _ => {}
         }
-        // Without them the process takes the time itself.
+        // Without time stamps the process takes the time itself.
         if carries != SocketKind::ReservedTcpPort {
             let _ = self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &TIMESTAMPING_FLAGS);
         }
         let any: IpAddr =
             if self.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        let holds_port = matches!(carries, SocketKind::ReservedTcpPort | SocketKind::Udp);
-        if settings.source.is_some() || holds_port {
+        let needs_port = matches!(carries, SocketKind::ReservedTcpPort | SocketKind::Udp);
+        if settings.source.is_some() || needs_port {
             let source = settings.source.unwrap_or(any);
-            message::bind(&self.socket, SocketAddr::new(source, 0))
+            kernel::bind(&self.socket, SocketAddr::new(source, 0))
                 .map_err(|errno| Error::from_errno("send from", source.to_string(), errno))?;
         }
         Ok(())
     }
 
-    /// Lets only the messages through that a probe may be answered with.
+    /// Receives only the ICMP messages that a probe may get back.
     fn accept_only_replies(&self) -> Result<()> {
         if self.v6 {
-            // `struct icmp6_filter`: a bit for each type that is blocked.
-            let mut blocked = [u32::MAX; 8];
-            for kind in ICMPV6_TYPES {
-                blocked[usize::from(kind >> 5)] &= !(1 << (kind & 31));
-            }
+            // `struct icmp6_filter`: a bit for each type that is blocked, 32 types in a word.
+            let blocked: [u32; 8] = std::array::from_fn(|word| {
+                let here = ICMPV6_TYPES.iter().filter(|kind| usize::from(**kind >> 5) == word);
+                here.fold(u32::MAX, |blocked, kind| blocked & !(1 << (kind & 31)))
+            });
             return self.set_required(libc::IPPROTO_ICMPV6, 1, &blocked);
         }
         // `ICMP_FILTER` of linux/icmp.h.
@@ -179,14 +169,14 @@ impl ProbeSocket {
         self.set_required(libc::SOL_RAW, 1, &blocked)
     }
 
-    /// Lets only segments or datagrams from this address and port through. For raw sockets of TCP
-    /// and UDP, which else receive those of all connections of the host.
+    /// Receives only segments or datagrams from this address and port. For raw sockets of TCP and UDP,
+    /// which otherwise receive those of all connections of the host.
     ///
     /// # Errors
     ///
-    /// The kernel takes no filter.
+    /// The kernel does not accept the filter.
     pub fn accept_only_from(&self, from: SocketAddr) -> Result<()> {
-        // Classic BPF: load a word or half word, leap if it is not equal, keep or drop.
+        // Classic BPF: load a word or half word, jump if it is not equal, keep or drop.
         const WORD: u16 = 0x20;
         const HALF: u16 = 0x28;
         const HALF_FROM_X: u16 = 0x48;
@@ -202,7 +192,7 @@ impl ProbeSocket {
         };
         let mut steps: Vec<(u16, u32)> = Vec::new();
         for (index, word) in words.iter().enumerate() {
-            // From the start of the network header, wherever the socket's data begin.
+            // Relative to the network header, wherever the socket's data begin.
             let offset = (libc::SKF_NET_OFF as u32).wrapping_add(at + 4 * index as u32);
             steps.extend([(WORD, offset), (EQUAL, *word)]);
         }
@@ -220,42 +210,42 @@ impl ProbeSocket {
                 libc::sock_filter { code: *code, jt: 0, jf, k: *k }
             })
             .collect();
-        message::attach(&self.socket, &mut program)
+        kernel::attach(&self.socket, &mut program)
             .map_err(|errno| Error::from_errno("filter the socket for", self.name, errno))
     }
 
-    /// Sets the time to live, or hop limit, of what is sent from now on. Of no meaning where
-    /// packets are sent with their header.
+    /// Sets the time to live, or hop limit, of packets from now on. Without effect where the sender
+    /// makes the header.
     ///
     /// # Errors
     ///
-    /// The kernel does not take it: zero.
-    pub fn set_ttl(&self, hops: u8) -> Result<()> {
-        let hops = c_int::from(hops);
+    /// The kernel does not accept it: zero.
+    pub fn set_ttl(&self, ttl: u8) -> Result<()> {
+        let ttl = c_int::from(ttl);
         if self.v6 {
-            self.set_required(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, &hops)
+            self.set_required(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, &ttl)
         } else {
-            self.set_required(libc::IPPROTO_IP, libc::IP_TTL, &hops)
+            self.set_required(libc::IPPROTO_IP, libc::IP_TTL, &ttl)
         }
     }
 
-    /// Fixes the other end. Only what comes from there is received.
+    /// Sets the remote address. Only packets from there are received.
     ///
     /// # Errors
     ///
     /// No route.
     pub fn connect(&self, to: SocketAddr) -> std::result::Result<(), Errno> {
-        message::connect(&self.socket, to)
+        kernel::connect(&self.socket, to)
     }
 
-    /// Its own address and port.
+    /// Its local address and port.
     ///
     /// # Errors
     ///
-    /// The kernel does not tell.
+    /// The socket is unusable.
     pub fn local(&self) -> Result<SocketAddr> {
-        message::local(&self.socket).map_err(|errno| {
-            Error::from_errno("ask for the address of the socket for", self.name, errno)
+        kernel::local(&self.socket).map_err(|errno| {
+            Error::from_errno("get the address of the socket for", self.name, errno)
         })
     }
 
@@ -264,66 +254,66 @@ impl ProbeSocket {
         self.v6
     }
 
-    /// Whether what is received begins with the header of IPv4.
+    /// Whether received packets begin with an IPv4 header.
     pub fn has_header(&self) -> bool {
         self.has_header
     }
 
-    /// The MTU of the path to where it is connected, as the kernel knows it; bytes.
+    /// The kernel's path MTU to where it is connected; bytes.
     pub fn path_mtu(&self) -> Option<u32> {
         let (level, option) = if self.v6 {
             (libc::IPPROTO_IPV6, libc::IPV6_MTU)
         } else {
             (libc::IPPROTO_IP, libc::IP_MTU)
         };
-        let mtu: c_int = message::get(&self.socket, level, option).ok()?;
+        let mtu: c_int = kernel::get(&self.socket, level, option).ok()?;
         u32::try_from(mtu).ok()
     }
 
-    /// Sends a packet; without an address to where it is connected.
+    /// Sends a packet; without an address, to where it is connected.
     ///
     /// # Errors
     ///
-    /// As the kernel has them: no route, too large, forbidden by a filter, no room now.
+    /// Those of sendto(2): no route, too large, prohibited by a filter, no room now.
     pub fn send(&self, bytes: &[u8], to: Option<IpAddr>) -> std::result::Result<(), Errno> {
-        // Raw sockets of IPv6 take no port but zero.
-        message::send(&self.socket, bytes, to.map(|to| SocketAddr::new(to, 0)))
+        // Raw sockets of IPv6 accept no port but zero.
+        kernel::send(&self.socket, bytes, to.map(|to| SocketAddr::new(to, 0)))
     }
 
-    /// Forgets an error that came back for a packet sent before, which else fails the next one; it is
-    /// still in the queue of errors.
+    /// Clears the pending error of an earlier packet, which would otherwise fail the next one. The error
+    /// stays in the error queue.
     pub fn clear_pending_error(&self) {
-        let _ = message::get(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR);
+        let _ = kernel::get(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR);
     }
 
-    /// Counts the stamps of sent packets from 0 again: after a packet that could not be sent, nobody
-    /// knows whether the kernel counted it.
+    /// Restarts the numbers of send time stamps at 0: after a packet that could not be sent it is not
+    /// known whether the kernel counted it.
     pub fn restart_timestamp_ids(&self) {
-        for stamps in [TIMESTAMPING_FLAGS & !libc::SOF_TIMESTAMPING_OPT_ID, TIMESTAMPING_FLAGS] {
-            let _ = self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &stamps);
+        for flags in [TIMESTAMPING_FLAGS & !libc::SOF_TIMESTAMPING_OPT_ID, TIMESTAMPING_FLAGS] {
+            let _ = self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags);
         }
     }
 
-    /// Takes the next packet; `None` when there is none now. Errors that belong to packets sent
-    /// before are no errors here: [`ProbeSocket::told`] has them.
+    /// Receives the next packet; `None` when there is none now. Errors of packets that were sent are not
+    /// errors here: [`ProbeSocket::read_error_queue`] returns them.
     ///
     /// # Errors
     ///
-    /// The socket is of no use any more.
+    /// The socket is unusable.
     pub fn receive(&self, into: &mut [u8]) -> Result<Option<Received>> {
         message::receive(&self.socket, into, self.has_header)
             .map_err(|errno| Error::from_errno("receive from the socket for", self.name, errno))
     }
 
-    /// Takes what the kernel says of packets that were sent: when they left, or an error that came
-    /// back for one, the front of whose payload is then in `into`. `None` when there is nothing.
+    /// Reads the next event about packets that were sent: when one left, or an error that came back, with
+    /// the front of the packet's payload in `into`. `None` when there is none now.
     ///
     /// # Errors
     ///
-    /// The socket is of no use any more.
+    /// The socket is unusable.
     pub fn read_error_queue(&self, into: &mut [u8]) -> Result<Option<ErrorQueueEvent>> {
         message::read_error_queue(&self.socket, into).map_err(|errno| {
-            Error::from_errno("receive errors from the socket for", self.name, errno)
+            Error::from_errno("read the error queue of the socket for", self.name, errno)
         })
     }
 
@@ -333,7 +323,7 @@ impl ProbeSocket {
     }
 
     fn set<T>(&self, level: c_int, option: c_int, value: &T) -> std::result::Result<(), Errno> {
-        message::set(&self.socket, level, option, value)
+        kernel::set(&self.socket, level, option, value)
     }
 
     fn set_bytes(
@@ -342,7 +332,7 @@ impl ProbeSocket {
         option: c_int,
         bytes: &[u8],
     ) -> std::result::Result<(), Errno> {
-        message::set_bytes(&self.socket, level, option, bytes)
+        kernel::set_bytes(&self.socket, level, option, bytes)
     }
 }
 
@@ -353,7 +343,7 @@ impl AsFd for ProbeSocket {
 }
 
 impl SocketKind {
-    /// Type, protocol, and a name for errors.
+    /// Type, protocol, and a name for error messages.
     fn kernel(self, v6: bool) -> (c_int, c_int, &'static str) {
         let icmp = if v6 { libc::IPPROTO_ICMPV6 } else { libc::IPPROTO_ICMP };
         match self {
@@ -367,17 +357,17 @@ impl SocketKind {
     }
 }
 
-/// Waits until one of the sockets has something, or for so long at most. Those with `true` are waited
-/// for until they can be written to as well.
+/// Waits until one of the sockets can be read, or the time is over. Those with `true` may also be
+/// written to.
 ///
 /// # Errors
 ///
-/// The kernel cannot wait for them. A signal is none.
+/// The kernel cannot wait for them. A signal is not an error.
 pub fn wait(sockets: &[(BorrowedFd<'_>, bool)], time: Duration) -> Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let what = |writing| if writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let events = |writing| if writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     let mut all: Vec<PollFd<'_>> = (sockets.iter())
-        .map(|(socket, writing)| PollFd::from_borrowed_fd(*socket, what(*writing)))
+        .map(|(socket, writing)| PollFd::from_borrowed_fd(*socket, events(*writing)))
         .collect();
     let time = Timespec {
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
@@ -387,27 +377,4 @@ pub fn wait(sockets: &[(BorrowedFd<'_>, bool)], time: Duration) -> Result<()> {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(Error::from_errno("wait for", "the sockets of the probe", errno)),
     }
-}
-
-#[allow(unsafe_code)]
-fn socket(family: c_int, kind: c_int, protocol: c_int) -> std::result::Result<OwnedFd, Errno> {
-    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers; the result is checked before it is used.
-    let socket = unsafe { libc::socket(family, kind | flags, protocol) };
-    if socket < 0 {
-        return Err(last_error());
-    }
-    // SAFETY: the kernel just gave this descriptor, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
-}
-
-/// The error of the last call.
-fn last_error() -> Errno {
-    let error = std::io::Error::last_os_error();
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
-}
-
-/// The number of a descriptor, for calls of libc.
-fn raw(socket: &OwnedFd) -> c_int {
-    socket.as_raw_fd()
 }
