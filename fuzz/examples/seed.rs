@@ -5,12 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::{Evidence, Focus};
-use observe::watch::{Interrupted, watch};
+use observe::Window;
 use streams::Collector;
 use sys::replay::RecordedMachine;
 use wire::capture::{Packet, Reader, Step};
@@ -144,19 +143,17 @@ impl Seeds {
                 self.add("proc_pid", &bytes)?;
             }
         }
-        for path in files(&folder.join("files/dev")) {
+        for path in files(&folder.join("events")) {
             for line in fs::read_to_string(&path)?.lines().take(40) {
                 self.add("kmsg", line.split_once(' ').map_or(line, |(_, text)| text).as_bytes())?;
             }
         }
         let Ok(machine) = RecordedMachine::open(folder) else { return Ok(()) };
-        let evidence = watch(&machine, &Focus::default(), None, &mut |progress| {
-            if progress.elapsed >= Duration::from_millis(600) {
-                ControlFlow::Break(Interrupted::No)
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
+        let mut window = Window::begin(&machine, &Focus::default(), None);
+        while window.elapsed() < Duration::from_millis(600) {
+            window.step();
+        }
+        let evidence = window.end(false);
         self.evidence(&evidence)
     }
 

@@ -167,7 +167,10 @@ mod tests {
         }
         for name in ["/", "//.secret", "net.//.secret", "net.core.//.//.//.secret"] {
             let error = sysctls.get(name).unwrap_err();
-            assert_eq!(error.reason, "no sysctl has such a name", "{name:?} leads out of the folder");
+            assert_eq!(
+                error.reason, "no sysctl has such a name",
+                "{name:?} leads out of the folder"
+            );
         }
         let folder = root.path().join("net/core");
         assert!(sysctls.set("net.core", "1").is_err(), "{} is a folder", folder.display());
@@ -179,7 +182,10 @@ mod tests {
         // Accepts every write and keeps none.
         std::os::unix::fs::symlink("/dev/null", root.path().join("limit")).unwrap();
         let error = sysctls.set("limit", "7").unwrap_err().to_string();
-        assert!(error.starts_with("cannot set the sysctl limit to 7: the kernel made it "), "{error}");
+        assert!(
+            error.starts_with("cannot set the sysctl limit to 7: the kernel made it "),
+            "{error}"
+        );
         assert!(error.contains("the old value is restored"), "{error}");
     }
 

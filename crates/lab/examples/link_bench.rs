@@ -135,7 +135,7 @@ impl Bench {
 }
 
 fn cpu() -> Duration {
-    sys::real::RealMachine::new().own_cost().cpu
+    sys::real::RealMachine::new().own_process().cost().cpu
 }
 
 fn micros(time: Duration) -> String {

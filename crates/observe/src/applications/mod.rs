@@ -1,220 +1,241 @@
-//! The applications among the processes: what their configurations say, and what they wrote to
+//! The applications among the processes: the settings in their configurations, and what they wrote to
 //! their logs in the window.
 //!
-//! - [`recognise`]: which application a process is
-//! - [`configuration`]: the settings that matter, and the logs that are named
-//! - [`inside`]: files as a process sees them
-//! - [`files`]: the logs that a process has open
-//! - [`logs`]: which logs are watched, from where to where
-//! - [`window`]: reading what was written
+//! - `recognise`: which program a process runs
+//! - `configuration`: the settings that matter, and the logs that are named
+//! - `process_files`, `glob`: files as a process sees them
+//! - `open_logs`: the logs that a process has open
+//! - `logs`: which logs are followed, from where to where
+//! - `log_reader`: reading what was written
 //!
-//! Reads logs for the window only, and no line of them is kept but the first of each complaint.
-//! Runs no program and asks no status page. A log that goes to a pipe, to a socket or to syslog
-//! is a gap.
+//! Reads logs of the window only, and keeps none of their lines but the first of each complaint. Starts
+//! no program and requests no status page. A log that goes to a pipe, a socket or syslog is missing
+//! evidence.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use model::{Application, Capability, Evidence, Setting, Source};
+use model::{Application, Capability, Evidence, Series, Setting, Source};
+use sys::ErrorKind;
 
-use crate::{Context, Observe};
+use crate::context::Context;
+use crate::observer::Observe;
 
 mod configuration;
-mod files;
-mod inside;
+mod glob;
+mod log_reader;
 mod logs;
+mod open_logs;
+mod process_files;
 mod recognise;
-mod window;
 
 #[cfg(test)]
 mod tests;
 
 use configuration::Configuration;
-use inside::Inside;
-use recognise::{Kind, Known};
+use open_logs::{Descriptors, open_logs};
+use process_files::ProcessFiles;
+use recognise::{Program, Recognised};
 
-/// Settings kept for all processes of one instance together: each process carries its own copy.
-const MOST_SETTINGS: usize = 4_000;
-/// Workers of one instance whose open logs are looked at: no more are named.
-const WORKERS_SCANNED: usize = 16;
-/// Descriptors looked at in a worker, which has its logs from its master.
-const WORKER_FILES: u32 = 64;
-/// Processes of unknown programs whose open logs are looked at.
-const STRANGERS: usize = 64;
+/// Settings kept for all processes of one instance together: each process has its own copy.
+const MAX_SETTINGS: usize = 4_000;
+/// Workers of one instance whose open logs are read: no more are named with a log.
+const MAX_WORKERS_READ: usize = 16;
+/// Descriptors read in a worker, which has inherited its logs from its master.
+const WORKER_DESCRIPTORS: Descriptors = Descriptors::Below(64);
+/// Processes of unknown programs whose open logs are read.
+const MAX_UNKNOWN_PROGRAMS: usize = 64;
+/// Files of one configuration that are noted as unreadable one by one.
+const MAX_UNREADABLE_NOTED: usize = 3;
 
-/// The observer.
+/// Makes the observer.
 pub fn observer() -> Box<dyn Observe> {
-    Box::new(Applications::default())
+    Box::<ApplicationsObserver>::default()
 }
 
 #[derive(Default)]
-struct Applications {
-    /// What each process was recognised as.
-    known: HashMap<u32, Option<Known>>,
-    /// Instances by the process that leads them: a master, or a worker whose master is not seen.
+struct ApplicationsObserver {
+    /// The program of each process.
+    programs: HashMap<u32, Option<Recognised>>,
+    /// Instances by the process that leads them: a master, or a worker whose master is not known.
     instances: BTreeMap<u32, Instance>,
     logs: logs::Logs,
-    strangers: usize,
+    unknown_programs: usize,
 }
 
 /// One running application: a master and its workers.
 struct Instance {
-    kind: Kind,
+    program: Program,
     settings: Vec<Setting>,
     processes: Vec<u32>,
-    inside: Option<Inside>,
+    files: Option<ProcessFiles>,
 }
 
-impl Observe for Applications {
+impl Observe for ApplicationsObserver {
     fn begin(&mut self, context: &mut Context<'_>) {
-        self.meet(context);
+        self.add_new_processes(context);
     }
 
-    fn look(&mut self, context: &mut Context<'_>) {
-        self.meet(context);
+    fn sample(&mut self, context: &mut Context<'_>) {
+        self.add_new_processes(context);
     }
 
-    fn end(&mut self, context: &mut Context<'_>, evidence: &mut Evidence) {
-        self.meet(context);
-        // The processes may have been made anew since.
-        self.name(context, |_| true);
+    fn series(&self, into: &mut Vec<Series>) {
+        into.push(Series::count("applications", self.instances.len() as u64));
+    }
+
+    fn evidence(&mut self, context: &mut Context<'_>, evidence: &mut Evidence) {
+        self.add_new_processes(context);
+        self.set_applications(context, |_| true);
         evidence.logs = Some(self.logs.read(context));
     }
 }
 
-impl Applications {
-    /// Takes in the processes that have appeared since.
-    fn meet(&mut self, context: &mut Context<'_>) {
+impl ApplicationsObserver {
+    /// Adds the processes that have been found since.
+    fn add_new_processes(&mut self, context: &mut Context<'_>) {
         let new: Vec<(u32, u32)> = context
-            .processes
+            .known_processes()
             .iter()
-            .filter(|p| !self.known.contains_key(&p.pid))
+            .filter(|p| !self.programs.contains_key(&p.pid))
             .map(|p| (p.pid, p.parent))
             .collect();
         if new.is_empty() {
             return;
         }
         let names: HashMap<u32, &str> =
-            context.processes.iter().map(|p| (p.pid, p.name.as_str())).collect();
-        for process in &context.processes {
-            self.known.entry(process.pid).or_insert_with(|| {
+            context.known_processes().iter().map(|p| (p.pid, p.name.as_str())).collect();
+        for process in context.known_processes() {
+            self.programs.entry(process.pid).or_insert_with(|| {
                 let parent = names.get(&process.parent).copied();
                 recognise::recognise(&process.name, &process.command, parent)
             });
         }
         let listening: HashSet<u32> =
-            context.listening.iter().flat_map(|i| context.holders_of(*i)).copied().collect();
+            context.listening.iter().flat_map(|inode| context.owners.of(*inode)).copied().collect();
         for &(pid, parent) in &new {
-            match self.known.get(&pid).cloned().flatten() {
-                Some(known) => self.join(context, pid, parent, known.kind),
-                None if listening.contains(&pid) => self.stranger(context, pid),
+            match self.program_of(pid) {
+                Some(program) => self.add_to_instance(context, pid, parent, program),
+                None if listening.contains(&pid) => self.add_unknown_program(context, pid),
                 None => {}
             }
         }
-        self.name(context, |pid| new.iter().any(|(new, _)| *new == pid));
+        self.set_applications(context, |pid| new.iter().any(|(new, _)| *new == pid));
     }
 
-    /// Puts a process into its instance.
-    fn join(&mut self, context: &mut Context<'_>, pid: u32, parent: u32, kind: Kind) {
-        let of = |pid: u32| self.known.get(&pid).and_then(Option::as_ref).map(|k| k.kind);
-        let leader = if of(parent) == Some(kind) { parent } else { pid };
+    fn program_of(&self, pid: u32) -> Option<Program> {
+        self.programs.get(&pid)?.as_ref().map(|recognised| recognised.program)
+    }
+
+    /// Adds a process to its instance.
+    fn add_to_instance(
+        &mut self,
+        context: &mut Context<'_>,
+        pid: u32,
+        parent: u32,
+        program: Program,
+    ) {
+        let leader = if self.program_of(parent) == Some(program) { parent } else { pid };
         if !self.instances.contains_key(&leader) {
-            let instance = self.start(context, leader, kind);
+            let instance = self.new_instance(context, leader, program);
             self.instances.insert(leader, instance);
         }
         let Some(instance) = self.instances.get_mut(&leader) else {
             return;
         };
         instance.processes.push(pid);
-        if pid == leader || instance.processes.len() > WORKERS_SCANNED {
+        if pid == leader || instance.processes.len() > MAX_WORKERS_READ {
             return;
         }
-        // The leader's gap, if any, says that open files cannot be seen.
-        let scan = files::Scan::Below(WORKER_FILES);
-        if let (Ok(open), Some(inside)) =
-            (files::open_logs(context.machine, pid, scan), &instance.inside)
+        // If open files cannot be read, this is noted for the leader.
+        if let (Ok(open), Some(files)) =
+            (open_logs(context.machine.files(), pid, WORKER_DESCRIPTORS), &instance.files)
         {
-            self.logs.opened(pid, kind.name(), Some(kind), inside, open);
+            self.logs.add_open(pid, program.name(), Some(program), files, open);
         }
     }
 
     /// Reads an instance's configuration and finds its logs.
-    fn start(&mut self, context: &mut Context<'_>, leader: u32, kind: Kind) -> Instance {
+    fn new_instance(
+        &mut self,
+        context: &mut Context<'_>,
+        leader: u32,
+        program: Program,
+    ) -> Instance {
+        let files = context.machine.files();
+        let name = program.name();
         let mut instance =
-            Instance { kind, settings: Vec::new(), processes: Vec::new(), inside: None };
-        let inside = match Inside::of(context.machine, leader) {
-            Ok(inside) => inside,
+            Instance { program, settings: Vec::new(), processes: Vec::new(), files: None };
+        let process = match ProcessFiles::of(files, leader) {
+            Ok(process) => process,
             Err(error) => {
-                let what = format!("the configuration and logs of {} {leader}", kind.name());
+                let what = format!("the configuration and logs of {name} {leader}");
                 context.missing(Source::Logs, what, &error);
                 return instance;
             }
         };
-        match files::open_logs(context.machine, leader, files::Scan::All) {
-            Ok(open) => self.logs.opened(leader, kind.name(), Some(kind), &inside, open),
+        match open_logs(files, leader, Descriptors::All) {
+            Ok(open) => self.logs.add_open(leader, name, Some(program), &process, open),
             Err(error) => {
-                context.missing(
-                    Source::Logs,
-                    format!("which logs {} has open", kind.name()),
-                    &error,
-                );
+                context.missing(Source::Logs, format!("which logs {name} has open"), &error);
             }
         }
-        let cwd = context.machine.link(Path::new(&format!("/proc/{leader}/cwd"))).ok();
+        let cwd = files.link(Path::new(&format!("/proc/{leader}/cwd"))).ok();
         let cwd = cwd.as_deref().and_then(Path::to_str);
         let command = command(context, leader);
-        let found = configuration::load(context.machine, &inside, kind, &command, cwd);
-        note_gaps(context, kind, &found);
+        let found = configuration::load(files, &process, program, &command, cwd);
+        note_missing(context, program, &found);
         for declared in found.logs {
-            self.logs.declared(context, leader, kind, &inside, declared);
+            self.logs.add_declared(context, leader, program, &process, declared);
         }
         instance.settings = found.settings;
-        instance.inside = Some(inside);
+        instance.files = Some(process);
         instance
     }
 
-    /// A process of a program that is not known: its open logs, when it listens.
-    fn stranger(&mut self, context: &mut Context<'_>, pid: u32) {
-        let listens = context.listening.iter().any(|i| context.holders_of(*i).contains(&pid));
-        if !listens || self.strangers >= STRANGERS {
+    /// Adds the open logs of a process whose program is not known.
+    fn add_unknown_program(&mut self, context: &mut Context<'_>, pid: u32) {
+        if self.unknown_programs >= MAX_UNKNOWN_PROGRAMS {
             return;
         }
-        self.strangers += 1;
-        // No gap: that nothing is known of this program is no fault of the machine.
-        let Ok(mut open) = files::open_logs(context.machine, pid, files::Scan::All) else {
+        self.unknown_programs += 1;
+        // Nothing is noted: that netwhy does not know a program is not a fault of the machine.
+        let files = context.machine.files();
+        let Ok(mut open) = open_logs(files, pid, Descriptors::All) else {
             return;
         };
         open.retain(|open| open.path.ends_with(".log"));
         if open.is_empty() {
             return;
         }
-        let Ok(inside) = Inside::of(context.machine, pid) else {
+        let Ok(process) = ProcessFiles::of(files, pid) else {
             return;
         };
-        let name = context.processes.iter().find(|p| p.pid == pid).map(|p| p.name.clone());
-        self.logs.opened(pid, &name.unwrap_or_default(), None, &inside, open);
+        let name = context.known_processes().iter().find(|p| p.pid == pid).map(|p| p.name.clone());
+        self.logs.add_open(pid, &name.unwrap_or_default(), None, &process, open);
     }
 
-    /// Writes into the processes what they are.
-    fn name(&self, context: &mut Context<'_>, which: impl Fn(u32) -> bool) {
+    /// Writes the applications into the processes.
+    fn set_applications(&self, context: &mut Context<'_>, which: impl Fn(u32) -> bool) {
         let mut instance_of: HashMap<u32, (u32, &Instance)> = HashMap::new();
         for (leader, instance) in &self.instances {
             for pid in &instance.processes {
                 instance_of.insert(*pid, (*leader, instance));
             }
         }
-        for process in context.processes.iter_mut().filter(|p| which(p.pid)) {
-            let Some(Some(known)) = self.known.get(&process.pid) else {
+        let processes = context.processes.iter_mut().flatten();
+        for process in processes.filter(|process| which(process.pid)) {
+            let Some(Some(recognised)) = self.programs.get(&process.pid) else {
                 continue;
             };
             let settings = instance_of
                 .get(&process.pid)
-                .map(|(leader, instance)| instance.settings_for(process.pid, *leader, known))
+                .map(|(leader, instance)| instance.settings_of(process.pid, *leader, recognised))
                 .unwrap_or_default();
             process.application = Some(Application {
-                name: known.kind.name().to_string(),
-                role: known.role.to_string(),
-                pool: known.pool.clone(),
+                name: recognised.program.name().to_string(),
+                role: recognised.role.to_string(),
+                pool: recognised.pool.clone(),
                 settings,
             });
         }
@@ -222,51 +243,58 @@ impl Applications {
 }
 
 impl Instance {
-    /// The settings that a process goes by: all of nginx's; of php-fpm's those of its pool. When
-    /// there are very many, the leader and the first worker carry them for all.
-    fn settings_for(&self, pid: u32, leader: u32, known: &Known) -> Vec<Setting> {
-        let many = self.settings.len() * self.processes.len() > MOST_SETTINGS;
-        let first = self.processes.iter().filter(|p| **p != leader).min();
-        let mine = |setting: &&Setting| match &known.pool {
+    /// The settings that apply to a process: all of nginx's; of php-fpm's those of its pool. If there are
+    /// very many, only the leader and the first worker have them.
+    fn settings_of(&self, pid: u32, leader: u32, recognised: &Recognised) -> Vec<Setting> {
+        let many = self.settings.len() * self.processes.len() > MAX_SETTINGS;
+        let first_worker = self.processes.iter().filter(|p| **p != leader).min();
+        let applies = |setting: &&Setting| match &recognised.pool {
             Some(pool) => setting.section == *pool || setting.section == "global",
             None => true,
         };
-        if many && known.pool.is_none() && pid != leader && Some(&pid) != first {
+        if many && recognised.pool.is_none() && pid != leader && Some(&pid) != first_worker {
             return Vec::new();
         }
-        debug_assert_eq!(self.kind, known.kind);
-        self.settings.iter().filter(mine).cloned().collect()
+        debug_assert_eq!(self.program, recognised.program);
+        self.settings.iter().filter(applies).cloned().collect()
     }
 }
 
-/// The command line of a process, whole, its arguments divided by spaces.
+/// The whole command line of a process, its arguments divided by spaces.
 fn command(context: &mut Context<'_>, pid: u32) -> String {
     let path = format!("/proc/{pid}/cmdline");
-    match context.machine.read(Path::new(&path), &mut context.buffer) {
+    match context.machine.files().read(Path::new(&path), &mut context.buffer) {
         Ok(()) => {
             let bytes: Vec<u8> =
                 context.buffer.iter().map(|b| if *b == 0 { b' ' } else { *b }).collect();
             String::from_utf8_lossy(&bytes).trim_end().to_string()
         }
-        Err(_) => String::new(), // it ended: so will its listing
+        Err(_) => String::new(), // it has ended
     }
 }
 
-fn note_gaps(context: &mut Context<'_>, kind: Kind, found: &Configuration) {
-    let name = kind.name();
-    for (file, error) in found.gaps.iter().take(3) {
-        context.missing(Source::Logs, format!("the configuration of {name} ({file})"), error);
+fn note_missing(context: &mut Context<'_>, program: Program, found: &Configuration) {
+    let name = program.name();
+    for (file, error) in found.unreadable.iter().take(MAX_UNREADABLE_NOTED) {
+        let what = format!("the configuration of {name} ({file})");
+        if error.kind == ErrorKind::NotFound {
+            // The program runs: it must have one, and it is not where it is expected.
+            let why = error.to_string();
+            context.missing_because(Source::Logs, Capability::Broken, what, why, None);
+        } else {
+            context.missing(Source::Logs, what, error);
+        }
     }
-    if found.gaps.len() > 3 {
+    if let Some(more @ 1..) = found.unreadable.len().checked_sub(MAX_UNREADABLE_NOTED) {
         context.missing_because(
             Source::Logs,
             Capability::Broken,
             format!("more of the configuration of {name}"),
-            format!("{} more files could not be read", found.gaps.len() - 3),
+            format!("{more} more files could not be read"),
             None,
         );
     }
-    if let Some(why) = found.cut {
+    if let Some(why) = found.limit_reached {
         let what = format!("the whole configuration of {name}");
         context.missing_because(Source::Logs, Capability::Available, what, why, None);
     }

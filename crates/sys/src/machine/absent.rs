@@ -1,9 +1,10 @@
-//! A machine that has nothing: what a fake returns for the doors that it does not need.
+//! A machine that has nothing, for fakes that need only some of the doors.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::bundle::Machine;
 use super::clock::Clock;
 use super::events::{EventSource, EventStream, Events};
 use super::files::{Files, Stat};
@@ -17,6 +18,28 @@ pub struct Absent;
 
 fn absent<T>(action: &'static str, object: impl Into<String>) -> Result<T> {
     Err(Error::new(action, object, "this machine has none", ErrorKind::Unsupported))
+}
+
+impl Machine for Absent {
+    fn files(&self) -> &dyn Files {
+        self
+    }
+
+    fn netlink(&self) -> &dyn Netlink {
+        self
+    }
+
+    fn events(&self) -> &dyn Events {
+        self
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self
+    }
+
+    fn own_process(&self) -> &dyn OwnProcess {
+        self
+    }
 }
 
 impl Files for Absent {

@@ -6,12 +6,14 @@
 //! - [`clock`]: time and sleep
 //! - [`process`]: this process: its cost, ids, units
 //! - [`absent`]: a machine without any of these
+//! - [`bundle`]: all of them together
 //!
 //! A new system call is a method of one door, and of its implementations in `real` and `replay`. A
 //! wrapper, such as the recorder or a fake in a test, replaces the doors that it cares for and passes
 //! the others on.
 
 mod absent;
+mod bundle;
 mod clock;
 mod events;
 mod files;
@@ -19,6 +21,7 @@ mod netlink;
 mod process;
 
 pub use absent::Absent;
+pub use bundle::Machine;
 pub use clock::Clock;
 pub use events::{EventSource, EventStream, Events};
 pub use files::{Files, MAX_FILE_BYTES, Stat};
@@ -26,21 +29,3 @@ pub use netlink::{Netlink, NetlinkProtocol};
 pub use process::{OwnCost, OwnProcess};
 
 pub(crate) use files::socket_inode;
-
-/// A machine: a bundle of doors. Object safe, shared between threads.
-pub trait Machine: Send + Sync {
-    /// Files and folders.
-    fn files(&self) -> &dyn Files;
-
-    /// Netlink.
-    fn netlink(&self) -> &dyn Netlink;
-
-    /// Streams of events.
-    fn events(&self) -> &dyn Events;
-
-    /// Time.
-    fn clock(&self) -> &dyn Clock;
-
-    /// This process.
-    fn own_process(&self) -> &dyn OwnProcess;
-}

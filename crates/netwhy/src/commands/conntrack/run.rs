@@ -52,7 +52,7 @@ fn show(
         return list(machine, options, selection, out);
     }
     let size = summary::Size::read(machine);
-    let most = if options.exact { u64::MAX } else { observe::conntrack::SAMPLE };
+    let most = if options.exact { u64::MAX } else { observe::conntrack::MAX_ENTRIES_READ };
     let table = observe::conntrack::group(
         machine,
         most,

@@ -95,7 +95,7 @@ impl Size {
         let number = |name: &str| {
             let mut text = Vec::new();
             let path = format!("/proc/sys/net/netfilter/nf_conntrack_{name}");
-            machine.read(Path::new(&path), &mut text).ok()?;
+            machine.files().read(Path::new(&path), &mut text).ok()?;
             String::from_utf8_lossy(&text).trim().parse().ok()
         };
         Size { count: number("count"), max: number("max"), buckets: number("buckets") }

@@ -17,7 +17,7 @@ pub(super) fn owners(
     wanted: impl Fn(u32) -> bool,
 ) -> anyhow::Result<Owners> {
     let mut pids = Vec::new();
-    machine.list(std::path::Path::new("/proc"), &mut |name| {
+    machine.files().list(std::path::Path::new("/proc"), &mut |name| {
         if let Ok(pid) = name.parse::<u32>() {
             pids.push(pid);
         }
@@ -31,7 +31,7 @@ pub(super) fn owners(
             continue;
         }
         let mut any = false;
-        let read = machine.sockets_of(pid, &mut |inode| {
+        let read = machine.files().sockets_of(pid, &mut |inode| {
             any = true;
             by_inode.entry(inode).and_modify(|(_, more)| *more += 1).or_insert((pid, 0));
             ControlFlow::Continue(())
@@ -42,7 +42,7 @@ pub(super) fn owners(
                 let mut name = Vec::new();
                 let path = format!("/proc/{pid}/comm");
                 // It may have ended since: then it is known by its id alone.
-                let _ = machine.read(std::path::Path::new(&path), &mut name);
+                let _ = machine.files().read(std::path::Path::new(&path), &mut name);
                 names.insert(pid, output::harmless(String::from_utf8_lossy(&name).trim_end()));
             }
             _ => {}
