@@ -19,21 +19,21 @@ const MAX_LOGS: usize = 256;
 
 /// A log that a configuration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct DeclaredLog {
+pub(crate) struct DeclaredLog {
     /// Candidates for its path as the process sees it, best first: a relative path may start at several
     /// folders.
-    pub(in super::super) paths: Vec<String>,
+    pub(crate) paths: Vec<String>,
     /// Its kind, for people: `error log`, `access log`.
-    pub(in super::super) kind: &'static str,
+    pub(crate) kind: &'static str,
     /// Where it is named: `/etc/nginx/nginx.conf:12`.
-    pub(in super::super) place: String,
+    pub(crate) place: String,
     /// How to read it.
-    pub(in super::super) reading: LogReading,
+    pub(crate) reading: LogReading,
 }
 
 /// How to read a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum LogReading {
+pub(crate) enum LogReading {
     /// In this format.
     As(LogFormat),
     /// In the format of its first line that has one.
@@ -46,15 +46,15 @@ pub(in super::super) enum LogReading {
 
 /// What was found in a configuration.
 #[derive(Debug, Default)]
-pub(in super::super) struct Configuration {
+pub(crate) struct Configuration {
     /// Settings in their order.
-    pub(in super::super) settings: Vec<Setting>,
+    pub(crate) settings: Vec<Setting>,
     /// Logs.
-    pub(in super::super) logs: Vec<DeclaredLog>,
+    pub(crate) logs: Vec<DeclaredLog>,
     /// Files that could not be read, and why.
-    pub(in super::super) unreadable: Vec<(String, Error)>,
+    pub(crate) unreadable: Vec<(String, Error)>,
     /// A limit that was reached, in words.
-    pub(in super::super) limit_reached: Option<&'static str>,
+    pub(crate) limit_reached: Option<&'static str>,
     files: usize,
 }
 

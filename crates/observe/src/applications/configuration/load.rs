@@ -10,7 +10,7 @@ use super::php_fpm;
 
 /// Reads the configuration of a program. `command` is the command line of its master, `cwd` its working
 /// directory where that may be read.
-pub(in super::super) fn load(
+pub(crate) fn load(
     files: &dyn Files,
     process: &ProcessFiles,
     program: Program,

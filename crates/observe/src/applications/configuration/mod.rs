@@ -14,5 +14,5 @@ mod load;
 mod nginx;
 mod php_fpm;
 
-pub(super) use found::{Configuration, DeclaredLog, LogReading};
-pub(super) use load::load;
+pub(crate) use found::{Configuration, DeclaredLog, LogReading};
+pub(crate) use load::load;
