@@ -1,4 +1,4 @@
-//! Lines that real programs wrote (`fixtures/`), hostile lines, and arbitrary bytes.
+//! Lines that real programs wrote (`fixtures/`), hostile lines, and any bytes.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use proptest::prelude::*;
 
 use super::{AccessFormat, LogFormat, Tally};
 
-fn tally(dialect: &LogFormat, bytes: &[u8]) -> Tally {
+fn tally(format: &LogFormat, bytes: &[u8]) -> Tally {
     let mut tally = Tally::default();
-    tally.count(dialect, bytes);
+    tally.count(format, bytes);
     tally
 }
 
-fn complaints(dialect: &LogFormat, bytes: &[u8]) -> BTreeMap<(Meaning, Option<String>), u64> {
-    let tally = tally(dialect, bytes);
-    assert_eq!(tally.unparsed(), 0, "lines that were not understood");
+fn complaints(format: &LogFormat, bytes: &[u8]) -> BTreeMap<(Meaning, Option<String>), u64> {
+    let tally = tally(format, bytes);
+    assert_eq!(tally.unparsed(), 0, "every line is parsed");
     tally.complaints().into_iter().map(|c| ((c.meaning, c.about), c.count)).collect()
 }
 
@@ -48,7 +48,7 @@ fn nginx_complaints() {
             (Meaning::UpstreamClosed, Some("127.0.0.1:9997"), 1),
             (Meaning::TooManyOpenFiles, None, 3),
             (Meaning::WorkerConnectionsNotEnough, None, 1),
-            // What a script printed, missing files, and one path that claims EMFILE.
+            // Output of a script, missing files, and one path that claims EMFILE.
             (Meaning::Other, None, 5),
         ])
     );
@@ -88,7 +88,7 @@ fn nginx_lines_not_in_the_fixture() {
             Meaning::AddressNotAvailable,
             Some("10.0.0.9"),
         ),
-        // A client that goes away is everyday, whatever the level.
+        // A client that goes away is common, whatever the level.
         (
             "[error] 7#7: *9 recv() failed (104: Connection reset by peer) while reading client \
              request headers, client: 1.2.3.4, server: x",
@@ -105,7 +105,7 @@ fn nginx_lines_not_in_the_fixture() {
 }
 
 #[test]
-fn strangers_cannot_put_words_in_nginx_mouth() {
+fn clients_cannot_forge_a_meaning() {
     for message in [
         r#"open() "/srv/x" failed (24: Too many open files)" failed (2: No such file), client: 1"#,
         r#"open() "/srv/x" failed (2: No such file), client: 1, referrer: "y" failed (24: z)""#,
@@ -118,7 +118,7 @@ fn strangers_cannot_put_words_in_nginx_mouth() {
         let found = complaints(&LogFormat::Nginx, line.as_bytes());
         assert_eq!(found, expected(&[(Meaning::Other, None, 1)]), "{line}");
     }
-    // The first upstream field is nginx's own; a header behind it cannot take its place.
+    // The first upstream field is nginx's own; a header after it cannot replace it.
     let line = br#"2026/11/21 03:41:36 [error] 7#7: *9 upstream timed out (110: Connection timed out) while reading, client: 1.1.1.1, server: , request: "GET / HTTP/1.1", upstream: "http://10.0.0.1:80/", host: "x", referrer: "a, upstream: "http://6.6.6.6:6"
 "#;
     let found = complaints(&LogFormat::Nginx, line);
@@ -132,7 +132,7 @@ fn php_fpm_complaints() {
         expected(&[
             (Meaning::WorkerLimitReached, Some("www"), 2),
             (Meaning::PoolBusy, Some("tcp"), 4),
-            // A script's words and a killed child.
+            // Output of a script and a killed child.
             (Meaning::Other, None, 2),
         ])
     );
@@ -208,7 +208,7 @@ fn statuses_of_real_access_logs() {
 }
 
 #[test]
-fn places_of_the_status_in_templates() {
+fn positions_of_the_status_in_templates() {
     for (template, line) in [
         // The default of Ingress-NGINX, shortened.
         (
@@ -219,7 +219,7 @@ fn places_of_the_status_in_templates() {
         ("$time_local $status", "21/Nov/2026:03:41:36 +0000 502"),
         ("[$time_local] $status", "[21/Nov/2026:03:41:36 +0000] 502"),
         ("$remote_addr|$msec|${status}|$uri", "fd00::1|1795232496.123|502|/a|200|b"),
-        // Unquoted text of strangers ahead: counted from behind.
+        // Unquoted text of clients before it: counted backwards.
         ("$host $request $status $body_bytes_sent", "x GET / 200 5 HTTP/1.1 502 157"),
         (
             "$uri $status [$time_local] \"$request\"",
@@ -238,16 +238,16 @@ fn places_of_the_status_in_templates() {
     }
     for template in [
         "$remote_addr $request_time",        // no status
-        "$request $status $http_user_agent", // between strangers' texts
+        "$request $status $http_user_agent", // between clients' texts
         "$request_time$status",              // nothing between
         "$remote_addr:$status $host",        // a colon may be in the address
         "a\\ \"$request\" $status",
-        "\"$request\" 0$status", // digits that belong to no status
+        "\"$request\" 0$status", // a digit that is not part of the status
         "$remote_addr ${status}0",
     ] {
         assert!(AccessFormat::from_nginx(template.as_bytes(), None).is_err(), "{template}");
     }
-    // With escape=json a quote that a client sends is `\"`: no place is counted from it.
+    // With escape=json a quote that a client sends is `\"`: it is not counted.
     let json = AccessFormat::from_nginx(b"$http_referer $status]", Some("json")).unwrap();
     assert_eq!(json.status(br#"x 200\" 502]"#), Some(502));
     assert!(AccessFormat::from_nginx(b"$http_referer $status\\\"", Some("json")).is_err());
@@ -257,8 +257,8 @@ fn places_of_the_status_in_templates() {
 }
 
 #[test]
-fn dialects_are_recognised() {
-    for (log, dialect) in [
+fn formats_are_recognised() {
+    for (log, format) in [
         (NGINX, LogFormat::Nginx),
         (PHP_FPM, LogFormat::PhpFpm),
         (APACHE, LogFormat::Apache),
@@ -269,7 +269,7 @@ fn dialects_are_recognised() {
     ] {
         for line in log.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
             let found = LogFormat::recognise(line);
-            assert_eq!(found.as_ref(), Some(&dialect), "{}", String::from_utf8_lossy(line));
+            assert_eq!(found.as_ref(), Some(&format), "{}", String::from_utf8_lossy(line));
         }
     }
     for line in ["", "WARNING:  x", "hello \"world\" 200", "{\"level\":\"info\"}", "-\t\t200"] {
@@ -278,7 +278,7 @@ fn dialects_are_recognised() {
 }
 
 #[test]
-fn kinds_are_bounded_and_first_lines_harmless() {
+fn complaints_are_bounded_and_first_lines_printable() {
     let mut log = Vec::new();
     for n in 0..1000 {
         log.extend_from_slice(
@@ -301,12 +301,12 @@ fn kinds_are_bounded_and_first_lines_harmless() {
     }
 }
 
-/// Watching must cost little: at least 500 MB/s for access logs on the machine of the first
+/// Observing must cost little: at least 500 MB/s for access logs on the machine of the first
 /// measurement. Run with `cargo test --release -p wire -- --ignored --nocapture speed`.
 #[test]
 #[ignore = "measures speed, which a shared machine cannot promise"]
 fn speed() {
-    for (name, dialect, log) in [
+    for (name, format, log) in [
         ("combined", LogFormat::Access(AccessFormat::combined()), COMBINED),
         ("json", LogFormat::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(), JSON),
         ("nginx errors", LogFormat::Nginx, NGINX),
@@ -314,21 +314,21 @@ fn speed() {
     ] {
         let log = log.repeat((64 << 20) / log.len());
         let began = std::time::Instant::now();
-        let tally = tally(&dialect, &log);
+        let tally = tally(&format, &log);
         let rate = log.len() as f64 / began.elapsed().as_secs_f64() / 1e6;
         println!("{name}: {rate:.0} MB/s, {} lines", tally.lines());
-        assert!(rate > 500.0 || !matches!(dialect, LogFormat::Access(_)), "{name}: {rate:.0} MB/s");
+        assert!(rate > 500.0 || !matches!(format, LogFormat::Access(_)), "{name}: {rate:.0} MB/s");
     }
 }
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        harmless(&bytes);
+    fn any_bytes_are_parsed(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        parse_all(&bytes);
     }
 
     #[test]
-    fn cut_and_spoilt_real_lines_do_no_harm(
+    fn cut_and_damaged_lines_are_parsed(
         which in 0..9usize, cut in 0..400usize, at in 0..400usize, byte in any::<u8>(),
     ) {
         let logs = [
@@ -336,14 +336,14 @@ proptest! {
             PHP_ACCESS,
         ];
         let mut bytes = logs[which][..cut.min(logs[which].len())].to_vec();
-        if let Some(spoilt) = bytes.get_mut(at) {
-            *spoilt = byte;
+        if let Some(damaged) = bytes.get_mut(at) {
+            *damaged = byte;
         }
-        harmless(&bytes);
+        parse_all(&bytes);
     }
 
     #[test]
-    fn arbitrary_templates_do_no_harm(template in "[\"$ \\[\\]a-z{}_\\\\]{0,60}", line in "\\PC{0,60}") {
+    fn any_template_is_accepted_or_refused(template in "[\"$ \\[\\]a-z{}_\\\\]{0,60}", line in "\\PC{0,60}") {
         if let Ok(format) = AccessFormat::from_nginx(template.as_bytes(), None) {
             format.status(line.as_bytes());
         }
@@ -385,18 +385,18 @@ fn apache_escape(bytes: &[u8]) -> String {
     bytes.iter().map(escape).collect()
 }
 
-fn harmless(bytes: &[u8]) {
+fn parse_all(bytes: &[u8]) {
     for line in bytes.split(|b| *b == b'\n') {
         LogFormat::recognise(line);
     }
-    for dialect in [
+    for format in [
         LogFormat::Nginx,
         LogFormat::PhpFpm,
         LogFormat::Apache,
         LogFormat::Postgresql,
         LogFormat::Access(AccessFormat::combined()),
     ] {
-        let tally = tally(&dialect, bytes);
+        let tally = tally(&format, bytes);
         assert_eq!(tally.lines(), bytes.iter().filter(|b| **b == b'\n').count() as u64);
         assert!(tally.complaints().len() <= 257);
     }
