@@ -1,4 +1,4 @@
-//! Tests of the way from a link to a segment: each link type, tag and tunnel, whole and damaged.
+//! Tests of decoding, from a link to a segment: each link type, tag and tunnel, whole and damaged.
 
 use std::net::IpAddr;
 
@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::tcp::{Flags, TcpOption};
 use super::*;
+use crate::capture::LinkType;
 
 /// A segment of 20 bytes of header, options and data.
 fn segment(options: &[u8], data: &[u8]) -> Vec<u8> {
@@ -67,7 +68,7 @@ fn found(link: LinkType, bytes: &[u8]) -> (Decoded<'_>, Tcp<'_>) {
 
 #[test]
 fn a_segment_in_ethernet() {
-    // Padding of short frames is no data.
+    // Padding of short frames is not data.
     let mut bytes = frame(0x0800, &plain());
     bytes.extend([0; 6]);
     let (decoded, tcp) = found(LinkType::ETHERNET, &bytes);
@@ -78,7 +79,7 @@ fn a_segment_in_ethernet() {
 }
 
 #[test]
-fn every_link_type() {
+fn every_link_type_is_decoded() {
     let mut sll = vec![0, 4, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 0x08, 0x00];
     sll.extend(plain());
     assert_eq!(found(LinkType::LINUX_SLL, &sll).0.encapsulation.outgoing, Some(true));
@@ -107,7 +108,7 @@ fn every_link_type() {
 }
 
 #[test]
-fn tags_and_tunnels() {
+fn tags_and_tunnels_are_decoded() {
     let inner = frame(0x0800, &plain());
     let tagged = frame(0x88a8, &[&[0, 7, 0x81, 0, 0x20, 9, 8, 0][..], &plain()].concat());
     assert_eq!(found(LinkType::ETHERNET, &tagged).0.encapsulation.vlan, Some(9));
@@ -177,7 +178,7 @@ fn extension_headers_and_fragments() {
 }
 
 #[test]
-fn lengths_come_from_the_header_or_of_offloaded_packets_from_the_frame() {
+fn lengths_come_from_the_header_or_with_offload_from_the_frame() {
     let whole = v4(6, &segment(&[], &[9; 1000]));
     let bytes = frame(0x0800, &whole[..60]);
     let decoded = decode(LinkType::ETHERNET, &bytes, 14 + whole.len() as u32).unwrap();
@@ -208,7 +209,7 @@ fn options_of_a_segment() {
     let TcpOption::Sack(sack) = all[4] else { panic!("{all:?}") };
     assert_eq!(sack.blocks().collect::<Vec<_>>(), [(10, 20)]);
     assert_eq!(tcp.time_stamps(), Some((7, 8)));
-    // A length that leads out of the header, or nowhere.
+    // A length beyond the header, or too short.
     for bad in [&[8, 40, 0, 0][..], &[8, 0, 0, 0], &[8, 1, 0, 0]] {
         let packet = v4(6, &segment(bad, b"data"));
         assert_eq!(found(LinkType::RAW, &packet).1.options().count(), 0);
@@ -232,7 +233,7 @@ const LINKS: [LinkType; 14] = [
     LinkType::LINUX_SLL2,
 ];
 
-fn survive(link: LinkType, bytes: &[u8], length: u32) {
+fn decode_any(link: LinkType, bytes: &[u8], length: u32) {
     if let Ok(decoded) = decode(link, bytes, length) {
         assert!(decoded.ip.payload.len() <= bytes.len());
         if let Ok(tcp) = Tcp::of(&decoded.ip) {
@@ -245,14 +246,14 @@ fn survive(link: LinkType, bytes: &[u8], length: u32) {
 
 proptest! {
     #[test]
-    fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200), length: u32) {
+    fn any_bytes_are_decoded(bytes in proptest::collection::vec(any::<u8>(), 0..200), length: u32) {
         for link in LINKS {
-            survive(link, &bytes, length);
+            decode_any(link, &bytes, length);
         }
     }
 
     #[test]
-    fn damaged_packets_are_survived(at: usize, value: u8, cut: usize, depth in 0usize..12) {
+    fn damaged_packets_are_decoded(at: usize, value: u8, cut: usize, depth in 0usize..12) {
         let mut packet = plain();
         for level in 0..depth {
             packet = match level % 4 {
@@ -262,9 +263,9 @@ proptest! {
                 _ => v4(17, &udp(2152, &[&[0x34, 255, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0][..], &packet].concat())),
             };
         }
-        let place = at % packet.len();
-        packet[place] = value;
+        let at = at % packet.len();
+        packet[at] = value;
         packet.truncate(packet.len() - cut % packet.len());
-        survive(LinkType::RAW, &packet, packet.len() as u32);
+        decode_any(LinkType::RAW, &packet, packet.len() as u32);
     }
 }

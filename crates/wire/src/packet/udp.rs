@@ -1,6 +1,7 @@
 //! UDP datagrams.
 
-use super::{DecodeError, Ip};
+use super::error::DecodeError;
+use super::ip::Ip;
 
 /// Protocol number of UDP.
 pub const PROTOCOL: u8 = 17;
@@ -10,17 +11,17 @@ pub(super) const HEADER_BYTES: usize = 8;
 /// A datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Udp<'a> {
-    /// Port it comes from.
+    /// Source port.
     pub source: u16,
-    /// Port it goes to.
+    /// Destination port.
     pub destination: u16,
-    /// Data that was captured.
+    /// The data that was captured.
     pub payload: &'a [u8],
 }
 
 impl<'a> Udp<'a> {
-    /// Reads the datagram that an IP packet carries. A packet of another protocol, and a fragment that
-    /// is not the first, have none.
+    /// Parses the datagram in an IP packet. A packet of another protocol, and a fragment that is not the
+    /// first, have none.
     ///
     /// # Errors
     ///
