@@ -1,12 +1,11 @@
-//! Captures of others, whole and damaged: every one is read to its end, without a panic, and never
-//! more than the file has.
+//! Real captures, whole and damaged: each is read to its end, without a panic and within the file.
 
 use std::path::{Path, PathBuf};
 
 use wire::capture::{Reader, Step};
 use wire::packet::{Tcp, decode};
 
-/// Captures that are kept beside the repository; `None`, after saying so, without them.
+/// A folder of the captures outside the repository; `None`, with a message, without them.
 fn folder(name: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
     let captures = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from);
@@ -31,7 +30,7 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Packets of a file, and what ended it.
+/// Packets of a file, and its damage.
 fn read(bytes: &[u8]) -> (usize, Option<String>) {
     let mut reader = Reader::new();
     let (mut rest, mut packets) = (bytes, 0);
@@ -72,11 +71,11 @@ fn segments(bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn any_capture_is_taken_apart_without_a_panic() {
+fn any_capture_is_decoded_without_a_panic() {
     let Some(folder) = folder("robustness") else { return };
     let mut all = Vec::new();
     files(&folder, &mut all);
-    // What they are and how long, tshark is asked in `streams`.
+    // A test of `streams` compares them with tshark.
     let segments: usize =
         all.iter().map(|path| segments(&std::fs::read(path).expect("a capture"))).sum();
     println!("{segments} TCP segments in {} captures", all.len());
@@ -100,7 +99,7 @@ fn every_capture_is_read_to_its_end() {
         }
     }
     println!("{} captures, {packets} packets, {whole} whole, {empty} without a packet", all.len());
-    // Most are sound: a reader that gives up early would not pass.
+    // Most are sound: a reader that stops early would not pass.
     assert!(whole * 10 > all.len() * 9, "only {whole} of {} were read to their end", all.len());
 }
 
@@ -111,7 +110,7 @@ fn labelled_captures_are_sound() {
     files(&folder, &mut all);
     for path in all {
         let (packets, end) = read(&std::fs::read(&path).expect("a capture"));
-        // One of them was cut off while it was written.
+        // One of them was truncated when it was written.
         let sound = end.as_deref().is_none_or(|end| end == "cut off");
         assert!(packets > 10 && sound, "{}: {packets} packets, {end:?}", path.display());
     }
