@@ -42,8 +42,8 @@ fn main() -> std::io::Result<()> {
     seeds.kept(&here.join("fixtures"))?;
     seeds.host(&crates.join("observe/fixtures/host"))?;
     seeds.applications(&crates)?;
-    let beside = here.join("../../shared/captures");
-    let captures = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from);
+    let default = here.join("../../shared/captures");
+    let captures = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from);
     if !captures.is_dir() {
         println!("there are no captures: NETWHY_CAPTURES names their folder");
     }
@@ -107,7 +107,7 @@ impl Seeds {
         fs::write(self.0.join(format!("{target}.dict")), lines.chain(numbers).collect::<String>())
     }
 
-    /// What earlier runs found.
+    /// Findings of earlier runs.
     fn kept(&self, folder: &Path) -> std::io::Result<()> {
         for target in fuzz::TARGETS {
             for path in files(&folder.join(target.name)) {
@@ -117,7 +117,7 @@ impl Seeds {
         Ok(())
     }
 
-    /// A recorded machine: what it said, file by file, and the evidence that it makes.
+    /// A recorded machine: its answers, file by file, and the evidence of a window on it.
     fn host(&self, folder: &Path) -> std::io::Result<()> {
         for path in files(&folder.join("netlink")) {
             let text = fs::read_to_string(&path)?;

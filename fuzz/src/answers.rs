@@ -1,21 +1,21 @@
-//! What comes back for probes.
+//! Targets of what probes get back: ICMP messages and HTTP responses.
 
 use probe::http::answer::{Answer, Fed};
 use wire::packet::icmp::{Icmp, Quoted};
 
-/// A message of ICMP; the first byte tells which version.
+/// A message of ICMP; the first byte chooses the version.
 pub(crate) fn icmp(bytes: &[u8]) {
     let Some((version, message)) = bytes.split_first() else { return };
     let v6 = version & 1 != 0;
     let Some(parsed) = Icmp::parse(v6, message) else {
-        assert!(message.len() < 8, "whole, and not read");
+        assert!(message.len() < 8, "whole, and not parsed");
         return;
     };
     match parsed {
         Icmp::Request(echo) | Icmp::Reply(echo) => assert_eq!(echo.payload, &message[8..]),
-        Icmp::Error(told) => {
-            assert!(told.mtu != Some(0) && told.mpls.len() <= 16);
-            if let Some(quoted) = told.quoted {
+        Icmp::Error(error) => {
+            assert!(error.mtu != Some(0) && error.mpls.len() <= 16);
+            if let Some(quoted) = error.quoted {
                 self::quoted(&quoted, message);
             }
         }
@@ -33,8 +33,8 @@ fn quoted(quoted: &Quoted<'_>, message: &[u8]) {
     let _ = (quoted.tcp_sequence(), quoted.udp_length_and_checksum(), quoted.echo());
 }
 
-/// Answers of HTTP/1.1, one behind the other: where they end does not depend on the pieces in which
-/// they come, whose lengths are the first four bytes.
+/// Responses of HTTP/1.1, one after the other: where they end does not depend on the pieces in which they
+/// come, whose lengths are the first four bytes.
 pub(crate) fn http(bytes: &[u8]) {
     let Some((pieces, stream)) = bytes.split_first_chunk::<4>() else { return };
     let whole = ends(stream, &[stream.len().max(1)]);
@@ -43,20 +43,20 @@ pub(crate) fn http(bytes: &[u8]) {
     assert_eq!(whole, ends(stream, &[1]));
 }
 
-/// What a stream of answers was taken for.
+/// The responses in a stream.
 #[derive(Debug, Default, PartialEq)]
-struct Answers {
-    /// Where each ends, its status, and whether the connection goes on.
+struct Responses {
+    /// Where each ends, its status, and whether the connection is kept alive.
     ends: Vec<(usize, u16, bool)>,
-    /// The status of one that ends with the connection.
+    /// The status of a response that ends with the connection.
     closed: Option<u16>,
-    /// Why the rest is no answer.
+    /// Why the rest is not a response.
     malformed: Option<&'static str>,
 }
 
-fn ends(stream: &[u8], lengths: &[usize]) -> Answers {
+fn ends(stream: &[u8], lengths: &[usize]) -> Responses {
     let mut answer = Answer::default();
-    let mut answers = Answers::default();
+    let mut responses = Responses::default();
     let mut at = 0;
     let mut lengths = lengths.iter().copied().cycle();
     while at < stream.len() {
@@ -69,14 +69,14 @@ fn ends(stream: &[u8], lengths: &[usize]) -> Answers {
                 Ok(Fed::End { used, status, keep_alive }) => {
                     assert!(used <= piece.len());
                     piece = &piece[used..];
-                    answers.ends.push((at - piece.len(), status, keep_alive));
+                    responses.ends.push((at - piece.len(), status, keep_alive));
                     if !keep_alive {
-                        return answers;
+                        return responses;
                     }
                 }
-                Err(words) => return Answers { malformed: Some(words), ..answers },
+                Err(words) => return Responses { malformed: Some(words), ..responses },
             }
         }
     }
-    Answers { closed: answer.closed(), ..answers }
+    Responses { closed: answer.closed(), ..responses }
 }

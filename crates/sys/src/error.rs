@@ -7,7 +7,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("cannot {action} {object}: {reason}")]
 pub struct Error {
-    /// What was tried: `read`, `list`, `ask netlink for`.
+    /// What was tried: `read`, `list`, `capture on`.
     pub action: &'static str,
     /// On what: a path, a netlink protocol.
     pub object: String,

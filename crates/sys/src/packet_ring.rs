@@ -29,7 +29,7 @@ use frame::OUTGOING;
 use map::Map;
 use socket::{attach, bind, device_type, get, packet_socket, set};
 
-/// The name that stands for all interfaces.
+/// The name for all interfaces.
 pub const ANY: &str = "any";
 /// Most bytes of a packet that are kept, by default: tcpdump's default too.
 pub const SNAP_LENGTH: u32 = 262_144;

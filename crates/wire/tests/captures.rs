@@ -7,8 +7,8 @@ use wire::packet::{Tcp, decode};
 
 /// A folder of the captures outside the repository; `None`, with a message, without them.
 fn folder(name: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let captures = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from);
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let captures = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from);
     let folder = captures.join(name);
     if folder.is_dir() {
         return Some(folder);

@@ -9,8 +9,8 @@ use wire::netlink::messages;
 
 use super::grouping::Grouping;
 
-const ACTION: &str = "ask netlink for";
-const OBJECT: &str = "connection tracking";
+const ACTION: &str = "read";
+const OBJECT: &str = "connection tracking by netlink";
 /// EINVAL: what nfnetlink answers when no module handles a request (`nfnetlink_rcv_msg`).
 const NO_HANDLER: i32 = 22;
 

@@ -7,7 +7,7 @@ use wire::netlink::messages;
 use wire::sock_diag::Record;
 use wire::unix_diag;
 
-const ACTION: &str = "ask netlink for";
+const ACTION: &str = "read";
 
 /// Calls for each TCP socket of the answer. Records that cannot be parsed are skipped: newer kernels may
 /// have more states.
@@ -68,12 +68,13 @@ pub fn datagrams(
             match message {
                 Err(malformed) => {
                     let reason = malformed.to_string();
-                    failed = Some(Error::new(ACTION, "sockets", reason, ErrorKind::Other));
+                    failed =
+                        Some(Error::new(ACTION, "sockets by netlink", reason, ErrorKind::Other));
                     return ControlFlow::Break(());
                 }
                 Ok(message) => {
                     if let Some(errno) = message.error() {
-                        failed = Some(Error::from_kernel(ACTION, "sockets", errno));
+                        failed = Some(Error::from_kernel(ACTION, "sockets by netlink", errno));
                         return ControlFlow::Break(());
                     }
                     end |= message.is_end();

@@ -71,7 +71,7 @@ impl Netlink for Absent {
         _request: &[u8],
         _datagram: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        absent("ask netlink for", protocol.name())
+        absent("read", protocol.name())
     }
 }
 

@@ -27,11 +27,11 @@ pub enum NetlinkProtocol {
 }
 
 impl NetlinkProtocol {
-    /// Its name in error messages: `cannot ask netlink for …`.
+    /// Its name in error messages: `cannot read …`.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            NetlinkProtocol::SockDiag => "sockets (NETLINK_SOCK_DIAG)",
-            NetlinkProtocol::Netfilter => "connection tracking (NETLINK_NETFILTER)",
+            NetlinkProtocol::SockDiag => "sockets by netlink (NETLINK_SOCK_DIAG)",
+            NetlinkProtocol::Netfilter => "connection tracking by netlink (NETLINK_NETFILTER)",
         }
     }
 }

@@ -61,7 +61,7 @@ impl Netlink for RealNetlink {
 }
 
 fn failed(protocol: NetlinkProtocol, errno: Errno) -> Error {
-    Error::from_errno("ask netlink for", protocol.name(), errno)
+    Error::from_errno("read", protocol.name(), errno)
 }
 
 impl NetlinkSocket {
@@ -94,8 +94,7 @@ impl NetlinkSocket {
         datagram: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<bool> {
         let failed = |errno| failed(protocol, errno);
-        let broken =
-            |reason: String, kind| Error::new("ask netlink for", protocol.name(), reason, kind);
+        let broken = |reason: String, kind| Error::new("read", protocol.name(), reason, kind);
         self.sequence = self.sequence.wrapping_add(1);
         let mut request = request.to_vec();
         // nlmsghdr: length u32, type u16, flags u16, sequence u32, port u32.

@@ -18,7 +18,7 @@
 //! | `machine` | start, Unix time, user and process id, page bytes, clock ticks |
 //!
 //! An error is a file that begins with `!` and its kind. Versions are served in the order in which
-//! they were recorded, the last one again and again. Time moves only when somebody sleeps, so that a
+//! they were recorded, the last one repeatedly. Time moves only when somebody sleeps, so that a
 //! window of ten seconds takes no time.
 
 mod format;

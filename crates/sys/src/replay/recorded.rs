@@ -156,13 +156,13 @@ impl Netlink for RecordedMachine {
         datagram: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let name = request_name(protocol, request);
-        let text = self.text("ask netlink for", "netlink", Path::new(&name))?;
+        let text = self.text("read", "netlink", Path::new(&name))?;
         for line in text.lines() {
             if datagram(&parse_hexadecimal(line)).is_break() {
                 return Ok(());
             }
         }
-        Err(Error::new("ask netlink for", name, "the answer has no end", ErrorKind::TimedOut))
+        Err(Error::new("read", name, "the answer has no end", ErrorKind::TimedOut))
     }
 }
 

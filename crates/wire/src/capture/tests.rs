@@ -7,7 +7,7 @@ use super::*;
 /// Time, interface, bytes and length of a packet.
 type Read = (Option<i128>, usize, Vec<u8>, u32);
 
-/// All packets of a file, handed over in pieces, and how it ended.
+/// All packets of a file, passed in pieces, and its damage.
 fn read(file: &[u8], piece: usize) -> (Vec<Read>, Option<Damage>) {
     let mut reader = Reader::new();
     let mut packets = Vec::new();
@@ -148,7 +148,7 @@ fn pcapng_with_sections_interfaces_and_resolutions() {
         file.extend(interface(101, &[(9, &[0x80 | 10]), (14, &offset)], big));
         file.extend(enhanced(0, 5, b"nanoseconds", big));
         file.extend(enhanced(1, 2048, b"powers of two", big));
-        file.extend(block(0xbad, b"somebody's own", big));
+        file.extend(block(0xbad, b"a custom block", big));
         // A second section, in the other byte order, has interfaces of its own.
         file.extend(section(!big));
         file.extend(interface(113, &[], !big));
