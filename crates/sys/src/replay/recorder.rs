@@ -241,6 +241,8 @@ impl EventStream for RecordedStream {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::replay::RecordedMachine;
 
@@ -272,6 +274,8 @@ mod tests {
             };
             machine.files().sockets_of(9, collect).unwrap();
             let mut events = machine.events().open(EventSource::KernelLog).unwrap();
+            // Events come at the time at which they were recorded.
+            machine.clock().sleep_until(Duration::from_secs(60));
             let event = events.next().unwrap();
             let (mut datagrams, netlink) = (Vec::new(), machine.netlink());
             let asked = netlink.request(NetlinkProtocol::SockDiag, b"?", &mut |datagram| {
