@@ -165,3 +165,23 @@ fn samples_due(time: Duration) -> u32 {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_may_move_to_another_thread() {
+        fn is_send<T: Send>() {}
+        is_send::<Window<'static>>();
+    }
+
+    #[test]
+    fn a_machine_without_a_clock_still_gives_evidence() {
+        let mut window = Window::begin(&sys::Absent, &Focus::default(), None);
+        assert_eq!(window.step(), Step::Woken, "its clock stands still");
+        let evidence = window.end(false);
+        assert_eq!(evidence.cost.samples_taken, 0);
+        assert!(evidence.missing_evidence.iter().all(|missing| !missing.why.is_empty()));
+    }
+}

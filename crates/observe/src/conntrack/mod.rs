@@ -1,6 +1,6 @@
 //! Connection tracking: size, limit, statistics, and the table grouped while it is read.
 //!
-//! - [`table`](mod@table): reading the table
+//! - `table`: reading the table
 //! - [`Grouping`]: its groups
 //!
 //! The kernel takes 1.5 microseconds to list an entry. The table is therefore read only when it is
