@@ -19,16 +19,16 @@ fn main() {
     }
 }
 
-/// The folder of `libpcap.a`: where the user says, or where the C compiler finds it.
+/// The folder of `libpcap.a`: from LIBPCAP_LIBDIR, or where the C compiler finds it.
 fn folder() -> Option<String> {
     const NAME: &str = "libpcap.a";
     if let Ok(folder) = std::env::var("LIBPCAP_LIBDIR") {
         return Path::new(&folder).join(NAME).is_file().then_some(folder);
     }
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
-    let said = Command::new(compiler).arg(format!("-print-file-name={NAME}")).output().ok()?;
-    let path = String::from_utf8(said.stdout).ok()?;
-    // Without it, the compiler repeats the bare name.
+    let printed = Command::new(compiler).arg(format!("-print-file-name={NAME}")).output().ok()?;
+    let path = String::from_utf8(printed.stdout).ok()?;
+    // If there is none, the compiler prints the bare name.
     let path = std::fs::canonicalize(path.trim()).ok()?;
     Some(path.parent()?.to_str()?.to_string())
 }

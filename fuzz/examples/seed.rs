@@ -5,14 +5,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::{Evidence, Focus};
-use observe::watch::{Interrupted, watch};
+use observe::Window;
 use streams::Collector;
-use sys::replay::Folder;
+use sys::replay::RecordedMachine;
 use wire::capture::{Packet, Reader, Step};
 
 /// Most bytes of a capture that become a seed: small inputs are fuzzed faster.
@@ -43,8 +42,8 @@ fn main() -> std::io::Result<()> {
     seeds.kept(&here.join("fixtures"))?;
     seeds.host(&crates.join("observe/fixtures/host"))?;
     seeds.applications(&crates)?;
-    let beside = here.join("../../shared/captures");
-    let captures = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from);
+    let default = here.join("../../shared/captures");
+    let captures = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from);
     if !captures.is_dir() {
         println!("there are no captures: NETWHY_CAPTURES names their folder");
     }
@@ -108,7 +107,7 @@ impl Seeds {
         fs::write(self.0.join(format!("{target}.dict")), lines.chain(numbers).collect::<String>())
     }
 
-    /// What earlier runs found.
+    /// Findings of earlier runs.
     fn kept(&self, folder: &Path) -> std::io::Result<()> {
         for target in fuzz::TARGETS {
             for path in files(&folder.join(target.name)) {
@@ -118,7 +117,7 @@ impl Seeds {
         Ok(())
     }
 
-    /// A recorded machine: what it said, file by file, and the evidence that it makes.
+    /// A recorded machine: its answers, file by file, and the evidence of a window on it.
     fn host(&self, folder: &Path) -> std::io::Result<()> {
         for path in files(&folder.join("netlink")) {
             let text = fs::read_to_string(&path)?;
@@ -144,19 +143,17 @@ impl Seeds {
                 self.add("proc_pid", &bytes)?;
             }
         }
-        for path in files(&folder.join("files/dev")) {
+        for path in files(&folder.join("events")) {
             for line in fs::read_to_string(&path)?.lines().take(40) {
                 self.add("kmsg", line.split_once(' ').map_or(line, |(_, text)| text).as_bytes())?;
             }
         }
-        let Ok(machine) = Folder::open(folder) else { return Ok(()) };
-        let evidence = watch(&machine, &Focus::default(), None, &mut |progress| {
-            if progress.elapsed >= Duration::from_millis(600) {
-                ControlFlow::Break(Interrupted::No)
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
+        let Ok(machine) = RecordedMachine::open(folder) else { return Ok(()) };
+        let mut window = Window::begin(&machine, &Focus::default(), None);
+        while window.elapsed() < Duration::from_millis(600) {
+            window.step();
+        }
+        let evidence = window.end(false);
         self.evidence(&evidence)
     }
 
@@ -168,7 +165,7 @@ impl Seeds {
             |to, from| (to.listeners, to.counters) = (from.listeners, from.counters),
             |to, from| (to.conntrack, to.kernel_log) = (from.conntrack, from.kernel_log),
             |to, from| (to.processes, to.logs) = (from.processes, from.logs),
-            |to, from| (to.packets, to.gaps) = (from.packets, from.gaps),
+            |to, from| (to.packets, to.missing_evidence) = (from.packets, from.missing_evidence),
         ];
         for part in parts {
             let mut alone = Evidence { window: evidence.window, ..Evidence::default() };
@@ -211,8 +208,8 @@ impl Seeds {
                     }
                     collector.take(&packet);
                 }
-                Step::Other | Step::Comment(_) => {}
-                Step::More(_) | Step::Broken(_) => break,
+                Step::Skipped | Step::Comment(_) => {}
+                Step::NeedBytes(_) | Step::Damaged(_) => break,
             }
         }
         let packets = collector.finish(vec!["a file".to_string()], 0).packets;

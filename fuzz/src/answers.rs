@@ -1,21 +1,21 @@
-//! What comes back for probes.
+//! Targets of what probes get back: ICMP messages and HTTP responses.
 
 use probe::http::response::{Parsed, ResponseParser};
 use wire::packet::icmp::{Icmp, Quoted};
 
-/// A message of ICMP; the first byte tells which version.
+/// A message of ICMP; the first byte chooses the version.
 pub(crate) fn icmp(bytes: &[u8]) {
     let Some((version, message)) = bytes.split_first() else { return };
     let v6 = version & 1 != 0;
     let Some(parsed) = Icmp::parse(v6, message) else {
-        assert!(message.len() < 8, "whole, and not read");
+        assert!(message.len() < 8, "whole, and not parsed");
         return;
     };
     match parsed {
         Icmp::Request(echo) | Icmp::Reply(echo) => assert_eq!(echo.payload, &message[8..]),
-        Icmp::Error(told) => {
-            assert!(told.mtu != Some(0) && told.mpls.len() <= 16);
-            if let Some(quoted) = told.quoted {
+        Icmp::Error(error) => {
+            assert!(error.mtu != Some(0) && error.mpls.len() <= 16);
+            if let Some(quoted) = error.quoted {
                 self::quoted(&quoted, message);
             }
         }
@@ -48,7 +48,7 @@ pub(crate) fn http(bytes: &[u8]) {
 struct Responses {
     /// Where each ends, its status, and whether the connection stays open.
     ends: Vec<(usize, u16, bool)>,
-    /// The status of one that ends with the connection.
+    /// The status of a response that ends with the connection.
     closed: Option<u16>,
     /// Why the rest is malformed.
     malformed: Option<&'static str>,

@@ -1,91 +1,93 @@
-//! Targets of what applications write: their logs and their configuration.
+//! Targets of applications: their logs and their configuration.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use wire::appconfig::{ini, nginx};
-use wire::applog::{self, About, AccessFormat, Dialect, Said, Tally};
+use wire::applog::{self, AccessFormat, LogFormat, LogMessage, Subject, Tally};
 
-/// Whether a text could act on a terminal: such a log line must not come through.
-fn acts(text: &str) -> bool {
+/// Whether a text could control a terminal: no such text may come from a log line.
+fn controls_terminal(text: &str) -> bool {
     text.contains(|c: char| c.is_control() && c != '\t')
         || text.contains(|c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
 }
 
-fn said<'a>(dialect: &Dialect, line: &'a [u8]) -> Option<Said<'a>> {
-    match dialect {
-        Dialect::Access(_) => None,
-        Dialect::Nginx => applog::nginx::parse(line),
-        Dialect::PhpFpm => applog::php_fpm::parse(line),
-        Dialect::Apache => applog::apache::parse(line),
-        Dialect::Postgresql => applog::postgresql::parse(line),
+fn parsed<'a>(format: &LogFormat, line: &'a [u8]) -> Option<LogMessage<'a>> {
+    match format {
+        LogFormat::Access(_) => None,
+        LogFormat::Nginx => applog::nginx::parse(line),
+        LogFormat::PhpFpm => applog::php_fpm::parse(line),
+        LogFormat::Apache => applog::apache::parse(line),
+        LogFormat::Postgresql => applog::postgresql::parse(line),
     }
 }
 
-/// The first byte chooses a dialect, the rest are lines.
+/// The first byte chooses a format, the rest are lines.
 pub(super) fn log(bytes: &[u8]) {
     let Some((choice, lines)) = bytes.split_first() else { return };
     let recognised = lines.split(|byte| *byte == b'\n').find_map(|line| {
-        let dialect = Dialect::recognise(line)?;
-        let read = matches!(dialect, Dialect::Access(_)) || said(&dialect, line).is_some();
-        assert!(read, "a line has the dialect that is recognised from it");
-        Some(dialect)
+        let format = LogFormat::recognise(line)?;
+        let is = matches!(format, LogFormat::Access(_)) || parsed(&format, line).is_some();
+        assert!(is, "a line has the format that is recognised");
+        Some(format)
     });
-    let dialect = match choice % 6 {
-        0 => Dialect::Nginx,
-        1 => Dialect::PhpFpm,
-        2 => Dialect::Apache,
-        3 => Dialect::Postgresql,
-        4 => Dialect::Access(AccessFormat::combined()),
+    let format = match choice % 6 {
+        0 => LogFormat::Nginx,
+        1 => LogFormat::PhpFpm,
+        2 => LogFormat::Apache,
+        3 => LogFormat::Postgresql,
+        4 => LogFormat::Access(AccessFormat::combined()),
         _ => match recognised {
-            Some(dialect) => dialect,
+            Some(format) => format,
             None => return,
         },
     };
     let mut tally = Tally::default();
-    tally.take(&dialect, lines);
+    tally.count(&format, lines);
     let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
     assert_eq!(tally.lines(), count);
     let (statuses, complaints) = (tally.statuses(), tally.complaints());
     assert!(statuses.keys().all(|status| (100..=999).contains(status)));
-    let answered: u64 = statuses.values().sum();
-    let complained: u64 = complaints.iter().map(|complaint| complaint.count).sum();
-    assert!(answered + complained + tally.unread() <= count);
-    if matches!(dialect, Dialect::Access(_)) {
-        assert_eq!((answered + tally.unread(), complained), (count, 0));
+    let with_status: u64 = statuses.values().sum();
+    let with_complaint: u64 = complaints.iter().map(|complaint| complaint.count).sum();
+    assert!(with_status + with_complaint + tally.unparsed() <= count);
+    if matches!(format, LogFormat::Access(_)) {
+        assert_eq!((with_status + tally.unparsed(), with_complaint), (count, 0));
     }
-    // 256 that are told apart, and one of each meaning that is about nothing.
+    // 256 that are distinguished, and one of each meaning without a subject.
     assert!(complaints.len() <= 256 + 32);
     for complaint in &complaints {
         let about = complaint.about.as_deref().unwrap_or_default();
-        assert!(about.len() <= 128 + "unix:".len() && !acts(about));
-        assert!(complaint.first_line.len() <= 300 && !acts(&complaint.first_line));
+        assert!(about.len() <= 128 + "unix:".len() && !controls_terminal(about));
+        assert!(complaint.first_line.len() <= 300 && !controls_terminal(&complaint.first_line));
     }
     // The same in pieces that end with a line.
     let mut pieces = Tally::default();
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
-        pieces.take(&dialect, line);
-        if let Some(Said { about: Some(About::Plain(about) | About::Unix(about)), .. }) =
-            said(&dialect, line.strip_suffix(b"\n").unwrap_or(line))
+        pieces.count(&format, line);
+        if let Some(LogMessage {
+            subject: Some(Subject::Plain(subject) | Subject::Unix(subject)),
+            ..
+        }) = parsed(&format, line.strip_suffix(b"\n").unwrap_or(line))
         {
-            assert!(about.len() <= line.len());
+            assert!(subject.len() <= line.len());
         }
     }
     assert_eq!(pieces.statuses(), statuses);
     assert_eq!(pieces.complaints(), complaints);
-    assert_eq!((pieces.lines(), pieces.unread()), (tally.lines(), tally.unread()));
+    assert_eq!((pieces.lines(), pieces.unparsed()), (tally.lines(), tally.unparsed()));
 }
 
-/// Variables in which clients' text stands.
-const STRANGERS: [&str; 6] =
+/// Variables whose values are clients' text.
+const CLIENT_VARIABLES: [&str; 6] =
     ["request", "http_user_agent", "http_referer", "remote_user", "uri", "args"];
 
-/// A template of nginx, then a byte that chooses how values are escaped, then what a stranger sent.
-/// A line is written as nginx would: the status that is read must be the one that was written.
+/// A template of nginx, then a byte that chooses how values are escaped, then what a client sent. A line is
+/// written as nginx would: the status that is parsed must be the one that was written.
 pub(super) fn access_format(bytes: &[u8]) {
     let mut parts = bytes.splitn(3, |byte| *byte == b'\n');
     let (template, choice) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let stranger = parts.next().unwrap_or_default();
+    let client_text = parts.next().unwrap_or_default();
     let escape = match choice.first().map(|byte| byte % 3) {
         Some(1) => Some("json"),
         Some(2) => Some("none"),
@@ -93,15 +95,15 @@ pub(super) fn access_format(bytes: &[u8]) {
     };
     let Ok(format) = AccessFormat::from_nginx(template, escape) else { return };
     // Any line has a status of three digits, or none.
-    let any = format.status(stranger);
+    let any = format.status(client_text);
     assert!(any.is_none_or(|status| (100..=999).contains(&status)));
-    let Some(line) = written(template, escape, stranger) else { return };
-    let read = format.status(&line);
-    assert_eq!(read, Some(418), "{}", String::from_utf8_lossy(&line));
+    let Some(line) = written(template, escape, client_text) else { return };
+    let status = format.status(&line);
+    assert_eq!(status, Some(418), "{}", String::from_utf8_lossy(&line));
 }
 
 /// The line that nginx writes; `None` for a template that it refuses.
-fn written(template: &[u8], escape: Option<&str>, stranger: &[u8]) -> Option<Vec<u8>> {
+fn written(template: &[u8], escape: Option<&str>, client_text: &[u8]) -> Option<Vec<u8>> {
     let mut line = Vec::new();
     let mut rest = template;
     while let Some(at) = rest.iter().position(|byte| *byte == b'$') {
@@ -110,20 +112,20 @@ fn written(template: &[u8], escape: Option<&str>, stranger: &[u8]) -> Option<Vec
         let braced = rest.first() == Some(&b'{');
         rest = &rest[usize::from(braced)..];
         let end = rest.iter().position(|b| !b.is_ascii_alphanumeric() && *b != b'_');
-        let (name, behind) = rest.split_at(end.unwrap_or(rest.len()));
-        if name.is_empty() || (braced && behind.first() != Some(&b'}')) {
+        let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
+        if name.is_empty() || (braced && after.first() != Some(&b'}')) {
             return None;
         }
-        rest = &behind[usize::from(braced)..];
+        rest = &after[usize::from(braced)..];
         let name = std::str::from_utf8(name).ok()?;
         match name {
             "status" => line.extend(b"418"),
             "time_local" => line.extend(b"21/Nov/2026:03:41:36 +0000"),
-            name if STRANGERS.contains(&name) => escaped(stranger, escape, &mut line),
-            // What nginx makes itself: a word.
+            name if CLIENT_VARIABLES.contains(&name) => escaped(client_text, escape, &mut line),
+            // Values that nginx sets itself: a word.
             _ => {
                 let word = |b: &&u8| b.is_ascii_alphanumeric() || b":._+-/".contains(*b);
-                let value: Vec<u8> = stranger.iter().filter(word).take(20).copied().collect();
+                let value: Vec<u8> = client_text.iter().filter(word).take(20).copied().collect();
                 line.extend(if value.is_empty() { b"-" } else { value.as_slice() });
             }
         }
@@ -132,7 +134,7 @@ fn written(template: &[u8], escape: Option<&str>, stranger: &[u8]) -> Option<Vec
     Some(line)
 }
 
-/// A value as `ngx_http_log_escape` and its JSON sister write it.
+/// A value as `ngx_http_log_escape` and its JSON variant write it.
 fn escaped(value: &[u8], escape: Option<&str>, line: &mut Vec<u8>) {
     for byte in value {
         match (escape, byte) {
@@ -166,11 +168,10 @@ pub(super) fn nginx(text: &[u8]) {
         kept += directive.name.len() + directive.value().len();
         blocks.extend(directive.blocks.iter().map(|block| (block.as_ptr(), block.len())));
     }
-    // What is kept grows with the text, not with its square. Replacement characters take three
-    // bytes for one.
+    // Memory grows with the text, not with its square. Replacement characters take three bytes for one.
     assert!(kept <= 4 * text.len(), "{kept} bytes of words");
-    let around: usize = blocks.values().sum();
-    assert!(around <= 4 * text.len() + 4, "{around} bytes of names of blocks");
+    let names: usize = blocks.values().sum();
+    assert!(names <= 4 * text.len() + 4, "{names} bytes of names of blocks");
     assert!(blocks.values().all(|block| *block <= 256));
 }
 

@@ -8,7 +8,7 @@ use model::Evidence;
 use streams::captured_stream::captured_stream;
 use streams::{Collected, Collector, Stream, Table};
 use sys::capture::Capture;
-use wire::capture::{Broken, LinkType, Packet, RECORD_LIMIT, Reader, Step, write};
+use wire::capture::{Damage, LinkType, MAX_RECORD_BYTES, Packet, Reader, Step, write};
 use wire::packet::tcp::{Options, TcpOption};
 use wire::packet::{Decoded, Tcp, decode, plain_segment};
 use wire::payload::{dns, http, tls};
@@ -18,8 +18,8 @@ use wire::payload::{dns, http, tls};
 struct Read<'a> {
     packets: Vec<Packet<'a>>,
     comments: usize,
-    broken: Option<Broken>,
-    warnings: Vec<Broken>,
+    broken: Option<Damage>,
+    warnings: Vec<Damage>,
     interfaces: Vec<wire::capture::Interface>,
     offset: u64,
 }
@@ -45,17 +45,17 @@ fn read(bytes: &[u8], in_pieces: bool) -> Read<'_> {
                 assert_eq!(reader.interfaces()[packet.interface].link, packet.link);
                 packets.push(packet);
             }
-            Step::Other => assert!(taken > 0 || at == 0),
+            Step::Skipped => assert!(taken > 0 || at == 0),
             Step::Comment(_) => comments += 1,
-            Step::More(wanted) => {
-                assert!(taken == 0 && wanted > rest.len() && wanted <= RECORD_LIMIT + 64);
+            Step::NeedBytes(wanted) => {
+                assert!(taken == 0 && wanted > rest.len() && wanted <= MAX_RECORD_BYTES + 64);
                 if at + wanted > bytes.len() {
                     break;
                 }
                 assert!(in_pieces, "the reader asks for more than it needs");
                 end = at + wanted;
             }
-            Step::Broken(damage) => {
+            Step::Damaged(damage) => {
                 assert_eq!((taken, damage.offset), (0, at as u64));
                 broken = Some(damage);
                 break;
@@ -104,12 +104,12 @@ pub(super) fn capture(bytes: &[u8]) {
 /// A file that may be compressed: its bytes alone decide what is in it.
 pub(super) fn file(bytes: &[u8]) {
     let of = |bytes: &[u8]| {
-        let Ok(mut capture) = Capture::of("a file", Cursor::new(bytes.to_vec())) else {
+        let Ok(mut capture) = Capture::from_reader("a file", Cursor::new(bytes.to_vec())) else {
             return None;
         };
         let mut hash = DefaultHasher::new();
         let mut packets = 0u64;
-        let end = capture.packets(|packet| {
+        let end = capture.for_each_packet(|packet| {
             packets += 1;
             (packet.bytes, packet.time_ns, packet.interface, packet.length).hash(&mut hash);
             // A small compressed file may have millions of packets.
@@ -148,9 +148,9 @@ pub(super) fn packet(bytes: &[u8]) {
     let cut = &bytes[..bytes.len() * usize::from(*cut) / 256];
     let Ok(less) = decode(link, cut, length) else { return };
     sound(&less, cut);
-    if less.path.tunnels != found.path.tunnels {
+    if less.encapsulation.tunnels != found.encapsulation.tunnels {
         // Of a tunnel whose header is truncated, the outer packet is decoded.
-        assert!(less.path.tunnels < found.path.tunnels);
+        assert!(less.encapsulation.tunnels < found.encapsulation.tunnels);
         return;
     }
     assert_eq!(
@@ -169,7 +169,7 @@ pub(super) fn packet(bytes: &[u8]) {
 }
 
 fn sound(found: &Decoded<'_>, bytes: &[u8]) {
-    let (ip, path) = (&found.ip, &found.path);
+    let (ip, path) = (&found.ip, &found.encapsulation);
     let (payload, all) = (ip.payload.as_ptr_range(), bytes.as_ptr_range());
     assert!(ip.payload.is_empty() || (payload.start >= all.start && payload.end <= all.end));
     assert!(ip.payload.len() as u64 <= u64::from(ip.length));
@@ -184,7 +184,7 @@ fn sound(found: &Decoded<'_>, bytes: &[u8]) {
         _ => None,
     });
     assert_eq!(tcp.time_stamps(), stamps, "the fast path gives the same result");
-    assert!(!tcp.has_time_stamps_alone() || stamps.is_some());
+    assert!(!tcp.has_only_time_stamps() || stamps.is_some());
     assert!(options.clone().count() <= 20);
     for option in options {
         match option {
@@ -354,7 +354,7 @@ pub(super) fn payload(bytes: &[u8]) {
         assert!(!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");
     }
     let mut rest = bytes;
-    while let Some((message, next)) = dns::framed(rest) {
+    while let Some((message, next)) = dns::tcp_message(rest) {
         assert!(message.name.ends_with(&[0]) && next.len() < rest.len());
         rest = next;
     }

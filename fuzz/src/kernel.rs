@@ -1,6 +1,6 @@
-//! Targets of what the kernel says: netlink messages and the text of `/proc` and `/dev/kmsg`.
+//! Targets of the kernel: netlink messages and the text of `/proc` and `/dev/kmsg`.
 
-use wire::netlink::{self, HEADER, attributes, messages};
+use wire::netlink::{self, HEADER_BYTES, attributes, messages};
 use wire::{conntrack, kmsg, ports, proc_net, proc_pid, sock_diag, unix_diag};
 
 /// Whether one slice lies within another.
@@ -10,10 +10,10 @@ fn within(part: &[u8], whole: &[u8]) -> bool {
             && part.as_ptr_range().end <= whole.as_ptr_range().end
 }
 
-/// The input itself, and the payloads of the messages in it: fuzzers find their way into both.
+/// The input itself, and the payloads of the messages in it: a fuzzer can reach both.
 fn payloads(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let told = messages(bytes).filter_map(Result::ok).map(|message| message.payload);
-    std::iter::once(bytes).chain(told)
+    let payloads = messages(bytes).filter_map(Result::ok).map(|message| message.payload);
+    std::iter::once(bytes).chain(payloads)
 }
 
 pub(super) fn netlink(bytes: &[u8]) {
@@ -27,13 +27,13 @@ pub(super) fn netlink(bytes: &[u8]) {
         };
         assert!(within(message.payload, bytes));
         assert!(message.error().is_none_or(|error| error > 0));
-        message.interrupted();
+        message.dump_interrupted();
         let again = netlink::request(message.kind, message.flags, message.payload);
         let mut read = messages(&again);
-        let Some(Ok(read)) = read.next() else { panic!("a request that cannot be read") };
+        let Some(Ok(read)) = read.next() else { panic!("a request that cannot be parsed") };
         assert_eq!((read.kind, read.payload), (message.kind, message.payload));
     }
-    assert!(count <= bytes.len() / HEADER + 1);
+    assert!(count <= bytes.len() / HEADER_BYTES + 1);
     nested(bytes, 0);
 }
 
@@ -60,13 +60,13 @@ pub(super) fn sock_diag(bytes: &[u8]) {
         let info = record.tcp_info_bytes();
         assert_eq!(socket.tcp.is_some(), !info.is_empty());
         if let Some(tcp) = &socket.tcp {
-            // A field that the kernel did not write is missing, never zero.
+            // A field that the kernel did not write is `None`, never zero.
             assert_eq!(tcp.rto_us.is_some(), info.len() >= 12);
             assert_eq!(tcp.bytes_received.is_some(), info.len() >= 136);
             assert_eq!(tcp.snd_wnd, record.snd_wnd());
         }
         for end in 0..payload.len() {
-            // A record that is cut off is the same socket, or refused.
+            // A truncated record is the same socket, or refused.
             let Ok(cut) = sock_diag::Record::parse(&payload[..end]) else { continue };
             assert_eq!((cut.local(), cut.cookie()), (record.local(), record.cookie()));
         }
@@ -98,7 +98,7 @@ pub(super) fn conntrack(bytes: &[u8]) {
         assert_eq!(original.protocol, entry.protocol());
         for tuple in [original, reply] {
             let ports = tuple.source_port.is_some() || tuple.destination_port.is_some();
-            assert!(!ports || payload.len() > 12, "ports of nothing");
+            assert!(!ports || payload.len() > 12, "ports without bytes");
         }
         if let Some(state) = entry.tcp_state_name() {
             let known = (0..=u8::MAX).filter_map(conntrack::tcp_state_name);
@@ -116,7 +116,7 @@ pub(super) fn proc_net(bytes: &[u8]) {
     let mut count = 0;
     proc_net::counters(&text, |protocol, name, value| {
         assert!(!protocol.contains([':', '\n']) && word(name));
-        // What was read is read again.
+        // It is parsed back.
         let mut again = None;
         let line = format!("{protocol}: {name}\n{protocol}: {value}\n");
         proc_net::counters(&line, |_, _, value| again = Some(value));
@@ -158,7 +158,7 @@ pub(super) fn proc_pid(bytes: &[u8]) {
             stat.threads,
             stat.started_ticks
         );
-        assert_eq!(proc_pid::stat(line.as_bytes()), Ok(stat), "what was read is read again");
+        assert_eq!(proc_pid::stat(line.as_bytes()), Ok(stat), "it is parsed back");
     }
     if let Ok(schedstat) = proc_pid::schedstat(bytes) {
         let line = format!("{} {} 1\n", schedstat.cpu_ns, schedstat.run_delay_ns);
@@ -186,12 +186,12 @@ pub(super) fn kmsg(bytes: &[u8]) {
         .collect();
     let syslog = u64::from(record.facility) << 3 | u64::from(record.priority);
     let line = format!("{syslog},{},{},-;{escaped}\n A=b\n", record.sequence, record.micros);
-    assert_eq!(kmsg::record(line.as_bytes()), Ok(record), "what was read is read again");
+    assert_eq!(kmsg::record(line.as_bytes()), Ok(record), "it is parsed back");
 }
 
 pub(super) fn ports(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    // The range, then what is reserved, as in the two files.
+    // The range, then the reserved ports, as in the two files.
     let (range, reserved) = text.split_once('\n').unwrap_or((&text, ""));
     let Ok(set) = ports::PortSet::available(range, reserved) else { return };
     let mut members = (0..=u16::MAX).filter(|port| set.contains(*port)).peekable();
@@ -200,7 +200,7 @@ pub(super) fn ports(bytes: &[u8]) {
         (last, count) = (Some(member), count + 1);
     }
     assert_eq!((count, count == 0), (set.len(), set.is_empty()));
-    let told: Vec<u16> = range.split_ascii_whitespace().flat_map(str::parse).collect();
-    assert!(first.is_none_or(|first| first >= told[0]));
-    assert!(last.is_none_or(|last| last <= told[1]));
+    let ends: Vec<u16> = range.split_ascii_whitespace().flat_map(str::parse).collect();
+    assert!(first.is_none_or(|first| first >= ends[0]));
+    assert!(last.is_none_or(|last| last <= ends[1]));
 }

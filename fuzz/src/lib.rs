@@ -4,10 +4,10 @@
 //! replays the inputs in `fixtures` with the stable compiler.
 //!
 //! - `captures`: capture files, packets, streams
-//! - `kernel`: what the kernel says: netlink, `/proc`, `/dev/kmsg`
+//! - `kernel`: answers of the kernel: netlink, `/proc`, `/dev/kmsg`
 //! - `applications`: logs and configuration of applications
-//! - `answers`: what comes back for probes
-//! - `evidence`: saved evidence, and all that is made of it
+//! - `answers`: replies to probes
+//! - `evidence`: saved evidence, its diagnosis and reports
 
 mod answers;
 mod applications;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use lab::emulator::{Bucket, Counters, Direction, Link, Loss, Mode, Profile, Queue};
 use sys::tap::Tap;
-use sys::{Error, Kind, Machine as _};
+use sys::{Error, ErrorKind, Machine as _};
 
 const A: &str = "198.18.0.1";
 const B: &str = "198.18.0.2";
@@ -88,7 +88,7 @@ fn ip(lines: &str) -> Result<()> {
     child.stdin.take().ok_or("no stdin")?.write_all(lines.as_bytes())?;
     match child.wait()?.success() {
         true => Ok(()),
-        false => Err(Error::new("run", "ip -batch", "it failed", Kind::Other).into()),
+        false => Err(Error::new("run", "ip -batch", "it failed", ErrorKind::Other).into()),
     }
 }
 
@@ -135,7 +135,7 @@ impl Bench {
 }
 
 fn cpu() -> Duration {
-    sys::real::Real::new().own_cost().cpu
+    sys::real::RealMachine::new().own_process().cost().cpu
 }
 
 fn micros(time: Duration) -> String {

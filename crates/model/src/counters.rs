@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A counter at both ends of the window.
+/// A counter, or a gauge, at both ends of the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
@@ -20,7 +20,7 @@ impl Change {
         Change { before, after }
     }
 
-    /// Growth in the window; 0 when the counter went back (it was reset).
+    /// Increase in the window; 0 when the counter decreased (it was reset).
     pub fn increase(self) -> u64 {
         self.after.saturating_sub(self.before)
     }
@@ -35,17 +35,17 @@ impl Change {
 pub struct Counters(pub BTreeMap<String, Change>);
 
 impl Counters {
-    /// Growth over the window; `None` when this kernel has no such counter.
+    /// Increase over the window; `None` when this kernel has no such counter.
     pub fn increase(&self, name: &str) -> Option<u64> {
         self.0.get(name).map(|c| c.increase())
     }
 }
 
-/// A gauge looked at several times in the window.
+/// A gauge that was sampled several times in the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gauge {
-    /// Looks.
+    /// Samples.
     pub samples: u32,
     /// First value.
     pub first: u64,
@@ -60,7 +60,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Takes one more look into account.
+    /// Adds one sample.
     pub fn sample(&mut self, value: u64) {
         if self.samples == 0 {
             *self =
@@ -84,7 +84,7 @@ pub struct Sockstat {
     pub tcp_inuse: Change,
     /// TCP over IPv6 sockets in use.
     pub tcp6_inuse: Option<Change>,
-    /// TCP sockets that no process holds (whole machine on some kernels).
+    /// TCP sockets that no process owns (whole machine on some kernels).
     pub tcp_orphan: Change,
     /// TIME_WAIT sockets, this namespace.
     pub tcp_time_wait: Change,
@@ -108,12 +108,12 @@ pub struct SoftnetCpu {
     pub processed: Change,
     /// Packets dropped because `net.core.netdev_max_backlog` was reached.
     pub dropped: Change,
-    /// Times the softirq stopped with work left (budget or time used up).
+    /// Times the softirq stopped with work left (`netdev_budget` or `netdev_budget_usecs` used up).
     pub time_squeeze: Change,
     /// Wake-ups received from other CPUs by RPS.
     pub received_rps: Change,
     /// Packets dropped by the flow limit.
     pub flow_limit: Change,
-    /// Packets in the backlog at the end of the window, where the kernel says it.
+    /// Packets in the backlog at the end of the window, where the kernel reports them.
     pub backlog: Option<u64>,
 }

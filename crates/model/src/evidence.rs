@@ -1,4 +1,4 @@
-//! Evidence: everything seen in one observation.
+//! Evidence: everything observed in one window.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::{
     SocketTable, Sockstat, SoftnetCpu, UnixListener,
 };
 
-/// Everything seen in one observation: saved on one machine, diagnosed on another.
+/// Everything observed in one window: saved on one machine, diagnosed on another.
 ///
-/// A source that could not be read is `None` here and has a [`Gap`] that says why.
+/// A source that could not be read is `None` here, and has a [`MissingEvidence`] with the reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
@@ -19,46 +19,46 @@ pub struct Evidence {
     pub schema_version: u32,
     /// Version of the netwhy that wrote this.
     pub netwhy_version: String,
-    /// The machine that was watched.
+    /// The machine that was observed.
     pub host: Host,
-    /// When and for how long it was watched.
+    /// When it was observed, and for how long.
     pub window: Window,
-    /// What the user asked to look at; everything when empty.
+    /// What the user restricted the window to; everything when empty.
     #[serde(default)]
     pub focus: Focus,
-    /// What could not be seen, and what would close each gap.
+    /// What could not be observed, why, and how to observe it.
     #[serde(default)]
     pub missing_evidence: Vec<MissingEvidence>,
-    /// What watching cost.
+    /// What observing cost.
     pub cost: Cost,
 
     /// `/proc/net/{snmp,snmp6,netstat}`.
     pub counters: Option<Counters>,
     /// `/proc/net/{sockstat,sockstat6}`.
     pub sockstat: Option<Sockstat>,
-    /// `/proc/net/softnet_stat`, one entry a CPU.
+    /// `/proc/net/softnet_stat`, one entry for each CPU.
     pub softnet: Option<Vec<SoftnetCpu>>,
     /// TCP sockets that are not listeners.
     pub sockets: Option<SocketTable>,
-    /// TCP listeners, looked at many times in the window.
+    /// TCP listeners, sampled many times in the window.
     pub listeners: Option<Vec<Listener>>,
-    /// Stream listeners on Unix sockets that the processes below hold.
+    /// Stream listeners on Unix sockets of the processes below.
     pub unix_listeners: Option<Vec<UnixListener>>,
-    /// Connection tracking; `None` with a gap when it could not be read, see
-    /// [`Conntrack::loaded`] when the module is absent.
+    /// Connection tracking; `None` when it could not be read. [`Conntrack::loaded`] is `false` where
+    /// it is not in use.
     pub conntrack: Option<Conntrack>,
     /// Sysctls by name (`net.core.somaxconn`), as text.
     pub sysctls: Option<BTreeMap<String, String>>,
-    /// Lines of the kernel log written in the window.
+    /// Lines of the kernel log from the window.
     pub kernel_log: Option<KernelLog>,
     /// Processes that own sockets in this network namespace.
     pub processes: Option<Vec<Process>>,
-    /// Logs of these processes: what was written in the window.
+    /// Logs of these processes: what they wrote in the window.
     pub logs: Option<Vec<AppLog>>,
-    /// Packets: of capture files, or of the window.
+    /// Packets of capture files, or of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,
-    /// Two captures of the same streams, held against each other.
+    /// Two captures of the same streams, compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Path>,
     /// What probes measured.
@@ -81,7 +81,7 @@ impl Evidence {
         self.sysctl(name)?.trim().parse().ok()
     }
 
-    /// Growth of a counter over the window, by the name that `nstat` uses
+    /// Increase of a counter over the window, by the name that `nstat` prints
     /// (`TcpExtListenOverflows`).
     pub fn increase(&self, counter: &str) -> Option<u64> {
         self.counters.as_ref()?.increase(counter)
@@ -92,13 +92,13 @@ impl Evidence {
         self.processes.as_ref()?.iter().find(|p| p.pid == pid)
     }
 
-    /// The first part of this source that could not be observed, if there is one.
+    /// The first part of a source that could not be observed, if there is one.
     pub fn missing(&self, source: Source) -> Option<&MissingEvidence> {
         self.missing_evidence.iter().find(|missing| missing.source == source)
     }
 
-    /// Whether a source could be read: available when it is here, else what was noted; `None` when
-    /// nobody tried.
+    /// Whether a source could be read: available when it is here, otherwise as its missing evidence has
+    /// it; `None` when nothing tried to read it.
     pub fn capability(&self, source: Source) -> Option<Capability> {
         if self.has(source) {
             return Some(Capability::Available);
@@ -107,7 +107,7 @@ impl Evidence {
     }
 }
 
-/// The machine that was watched.
+/// The machine that was observed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Host {
@@ -121,13 +121,13 @@ pub struct Host {
     pub memory_bytes: u64,
     /// Bytes of one page: the unit of `tcp_mem` and of `/proc/net/sockstat`'s `mem`.
     pub page_bytes: u64,
-    /// Name or process id of the network namespace that was asked for; `None`: netwhy's own.
+    /// Name or process id of the network namespace that was observed; `None`: netwhy's own.
     pub netns: Option<String>,
     /// Whether netwhy ran with an effective user id of 0.
     pub root: bool,
 }
 
-/// When and for how long a host was watched.
+/// When a host was observed, and for how long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Window {
@@ -135,7 +135,7 @@ pub struct Window {
     pub start_unix_ms: u64,
     /// Length in milliseconds, by the monotonic clock.
     pub duration_ms: u64,
-    /// Ended early by the user.
+    /// Whether the user ended it early.
     pub interrupted: bool,
 }
 
@@ -146,10 +146,10 @@ impl Window {
     }
 }
 
-/// Declares the sources of evidence: each once, with its name, what is read, and how one sees that an
-/// evidence has it.
+/// Declares the sources of evidence, each once: origin, name, what is read, whether an evidence has
+/// it.
 macro_rules! sources {
-    ($($(#[$doc:meta])* $source:ident: $name:literal, $reads:literal, $has:expr;)*) => {
+    ($($(#[$doc:meta])* $source:ident: $origin:ident, $name:literal, $reads:literal, $has:expr;)*) => {
         /// Where evidence comes from.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -169,6 +169,11 @@ macro_rules! sources {
                 match self { $(Source::$source => $name,)* }
             }
 
+            /// What a source of this kind needs.
+            pub fn origin(self) -> Origin {
+                match self { $(Source::$source => Origin::$origin,)* }
+            }
+
             /// What is read, and where.
             pub fn reads(self) -> &'static str {
                 match self { $(Source::$source => $reads,)* }
@@ -176,7 +181,7 @@ macro_rules! sources {
         }
 
         impl Evidence {
-            /// Whether anything of this source is here.
+            /// Whether it has anything of a source.
             pub fn has(&self, source: Source) -> bool {
                 match source {
                     $(Source::$source => {
@@ -191,72 +196,101 @@ macro_rules! sources {
 
 sources! {
     /// TCP sockets by sock_diag.
-    Sockets: "sockets", "TCP sockets that are not listeners, by sock_diag",
+    Sockets: Host, "sockets",
+        "TCP sockets that are not listeners, by sock_diag: those with SYN_SENT or CLOSE_WAIT often, \
+         the whole table as often as it is cheap",
         |e| e.sockets.is_some();
     /// Listening sockets by sock_diag.
-    Listeners: "listeners", "TCP listeners with their queues, by sock_diag",
+    Listeners: Host, "listeners",
+        "TCP listeners with their queues and drops, by sock_diag, at every sample",
         |e| e.listeners.is_some();
     /// Listening Unix sockets by unix_diag.
-    UnixListeners: "Unix listeners", "stream listeners on Unix sockets, by unix_diag",
+    UnixListeners: Host, "Unix listeners",
+        "stream listeners on Unix sockets with their queues, by unix_diag",
         |e| e.unix_listeners.is_some();
     /// `/proc/net/{snmp,snmp6,netstat}`.
-    Counters: "counters", "/proc/net/{snmp,snmp6,netstat}",
+    Counters: Host, "counters",
+        "`/proc/net/{snmp,snmp6,netstat}` at both ends of the window",
         |e| e.counters.is_some();
     /// `/proc/net/{sockstat,sockstat6}`.
-    Sockstat: "sockstat", "/proc/net/{sockstat,sockstat6}",
+    Sockstat: Host, "sockstat",
+        "`/proc/net/{sockstat,sockstat6}` at both ends of the window",
         |e| e.sockstat.is_some();
     /// `/proc/net/softnet_stat`.
-    Softnet: "softnet", "/proc/net/softnet_stat",
+    Softnet: Host, "softnet",
+        "`/proc/net/softnet_stat` at both ends of the window",
         |e| e.softnet.is_some();
     /// Size, statistics and table of connection tracking.
-    Conntrack: "conntrack", "size, limit, statistics and table of connection tracking",
+    Conntrack: Host, "conntrack",
+        "connection tracking: size, limit, buckets, per-CPU statistics, the table grouped while it is \
+         read",
         |e| e.conntrack.is_some();
-    /// `/proc/sys/net`.
-    Sysctls: "sysctls", "sysctls under /proc/sys",
+    /// `/proc/sys`.
+    Sysctls: Host, "sysctls",
+        "the sysctls under `/proc/sys` that the causes depend on, at the end of the window",
         |e| e.sysctls.is_some();
     /// `/dev/kmsg`.
-    KernelLog: "kernel log", "/dev/kmsg",
+    KernelLog: Host, "kernel log",
+        "`/dev/kmsg`: lines of the window about the network, memory or files",
         |e| e.kernel_log.is_some();
     /// `/proc/PID`.
-    Processes: "processes", "/proc/PID of the processes that hold sockets",
+    Processes: Host, "processes",
+        "`/proc/PID` of the processes that own sockets in this network namespace: CPU, run delay, \
+         states, open files against their limit",
         |e| e.processes.is_some();
     /// Logs and configuration of applications.
-    Logs: "logs", "logs and configuration of applications",
+    Logs: Host, "logs",
+        "configuration and logs of the applications among these processes (nginx, php-fpm), only lines \
+         of the window",
         |e| e.logs.is_some();
-    /// Packets: of capture files, or of the window.
-    Packets: "packets", "packets of capture files, or of the window",
+    /// Packets of capture files, or of the window.
+    Packets: Capture, "packets", "packets of capture files, or of the window",
         |e| e.packets.is_some();
     /// Two captures of the same streams, one at each end.
-    Path: "captures of both ends", "two captures of the same streams, one at each end of a path",
+    Path: Capture, "captures of both ends",
+        "two captures of the same streams, one at each end of a path",
         |e| e.path.is_some();
-    /// What netwhy measured by sending something itself.
-    Probes: "probes", "what netwhy measured by sending something itself",
+    /// Measurements of packets that netwhy sent itself.
+    Probes: Probe, "probes", "measurements of packets that netwhy sent itself",
         |e| e.probes.is_some();
-    /// Of that: pings while others download.
-    UnderLoad: "pings under load", "round trips while downloads run, by netwhy ping --under-load",
+    /// Among them: pings while downloads run.
+    UnderLoad: Probe, "pings under load",
+        "round-trip times while downloads run, by netwhy ping --under-load",
         |e| e.probes.as_ref().is_some_and(|probes| probes.under_load.is_some());
-    /// Of that: transfers.
-    Transfer: "a transfer of netwhy", "transfers beside theory, by netwhy transfer",
+    /// Among them: transfers.
+    Transfer: Probe, "a transfer of netwhy",
+        "transfers compared with theory, by netwhy transfer",
         |e| e.probes.as_ref().is_some_and(|probes| probes.transfer.is_some());
 }
 
-/// Whether a source can be read on this machine, and if not, what kind of no it is.
+/// What a source of evidence needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// A host that is observed for a window.
+    Host,
+    /// A packet capture.
+    Capture,
+    /// A probe.
+    Probe,
+}
+
+/// Whether a source can be read on this machine, and if not, why.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
-    /// It can; what is missing was left out to stay within bounds, or came too fast.
+    /// It can; the missing part was left out to stay within limits, or came too fast.
     #[default]
     Available,
-    /// It needs rights that netwhy does not have.
+    /// Reading it needs rights that netwhy does not have.
     NotPermitted,
-    /// This kernel cannot.
+    /// This kernel does not have it.
     Unsupported,
-    /// It should work, and an error came back.
+    /// Reading it should work, but failed.
     Broken,
-    /// There is nothing to read here: the program or protocol is not in use.
+    /// There is nothing to read: the program or protocol is not in use.
     NotApplicable,
 }
 
@@ -264,9 +298,9 @@ pub enum Capability {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissingEvidence {
-    /// Which source it belongs to.
+    /// The source that it is a part of.
     pub source: Source,
-    /// Whether that source can be read at all, and if not, what kind of no it is.
+    /// Whether that source can be read, and if not, why.
     #[serde(default)]
     pub capability: Capability,
     /// What was not observed: "the processes of other users".
@@ -277,7 +311,7 @@ pub struct MissingEvidence {
     pub how_to_observe: Option<String>,
 }
 
-/// What watching cost, over the window.
+/// What observing cost, over the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
@@ -287,10 +321,10 @@ pub struct Cost {
     pub cpu_percent_of_one: f64,
     /// Largest resident set of netwhy, in bytes.
     pub max_resident_bytes: u64,
-    /// Looks at the listeners that were planned for the window.
+    /// Samples that were due in the window.
     pub samples_planned: u32,
-    /// Looks that were made.
+    /// Samples taken.
     pub samples_taken: u32,
-    /// Looks that began more than half an interval late.
+    /// Samples that began more than half an interval late.
     pub samples_late: u32,
 }

@@ -1,11 +1,11 @@
-//! What the user asked to look at.
+//! What the user restricted a window or a report to.
 
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-/// What the user asked to look at. Empty lists mean everything. A subject is in focus when it
-/// matches one value of each list that is not empty.
+/// What the user restricted a window or a report to. Empty lists mean everything. A subject is in focus
+/// when it matches one value of each list that is not empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Focus {
@@ -26,8 +26,8 @@ impl Focus {
         self.ports.is_empty() && self.pids.is_empty() && self.peers.is_empty()
     }
 
-    /// Whether a socket with these ends and owners is in focus. A listener has no `remote`, and
-    /// is then not asked for one.
+    /// Whether a socket with these ends and owners is in focus. A listener has no `remote`: it matches
+    /// any peer.
     pub fn has(&self, local: SocketAddr, remote: Option<SocketAddr>, pids: &[u32]) -> bool {
         let port = self.ports.is_empty()
             || self.ports.contains(&local.port())

@@ -1,19 +1,19 @@
-//! The vocabulary of netwhy as types: evidence, gap, finding, impact, remedy, with their units.
+//! The vocabulary of netwhy as types: evidence, finding, impact, remedy, with their units.
 //!
-//! - [`evidence`]: everything seen in one observation, the one value that is saved and diagnosed
+//! - [`evidence`]: everything observed in one window, the one value that is saved and diagnosed
 //! - [`counters`]: kernel counters before and after the window
 //! - [`socket`]: TCP sockets, listeners, use of local ports
 //! - [`conntrack`]: the connection-tracking table
-//! - [`process`]: processes, the applications they run, the words of their logs
+//! - [`process`]: processes, the applications they run, the messages of their logs
 //! - [`finding`]: causes found, with proof, checks and remedies; the report
 //! - [`remedy`]: changes that fix a cause, and commands for people
 //! - [`observation`]: what one has to do to observe a source
 //! - [`focus`]: what the user asked to look at
 //! - [`packets`]: captured streams
-//! - [`budget`]: the parts that the time of each went to
-//! - [`said`]: what packets say in clear: HTTP/1, TLS
+//! - [`time_breakdown`]: the categories that the time of each went to
+//! - [`application_protocol`]: what packets carry in clear: HTTP/1, TLS, DNS
 //! - [`path`]: two captures of the same streams, one at each end of a path
-//! - [`depth`]: one of them in depth: phases, turns, events, packets
+//! - [`depth`]: one of them in depth: phases, exchanges, events, packets
 //! - [`probe`]: what netwhy measured by sending something itself; [`reports`]: the same as documents
 //!
 //! No input or output, no clock: a value of these types means the same on every machine.
@@ -34,6 +34,7 @@ pub mod probe;
 pub mod process;
 pub mod remedy;
 pub mod reports;
+pub mod series;
 pub mod socket;
 pub mod time_breakdown;
 
@@ -51,5 +52,6 @@ pub use probe::*;
 pub use process::*;
 pub use remedy::*;
 pub use reports::*;
+pub use series::*;
 pub use socket::*;
 pub use time_breakdown::*;

@@ -1,4 +1,4 @@
-//! Processes, the applications they run, the words of their logs, the kernel's log.
+//! Processes, the applications they run, the messages of their logs, the kernel log.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Gauge;
 
-/// A process that owns sockets in the network namespace that was watched, or is the parent of
-/// one (nginx's and php-fpm's masters).
+/// A process that owns sockets in the network namespace that was observed, or the parent of one (the
+/// masters of nginx and php-fpm).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
@@ -26,17 +26,17 @@ pub struct Process {
     /// Time in the window that its threads were runnable but not running, milliseconds
     /// (`schedstat`); `None` without `CONFIG_SCHED_INFO` or permission.
     pub run_delay_ms: Option<f64>,
-    /// For how long the two above were watched, milliseconds (a process may be younger than the
+    /// For how long the two above were observed, milliseconds (a process may be younger than the
     /// window).
     pub observed_ms: u64,
-    /// State letters of `/proc/PID/stat` of the main thread over the looks: `R` running, `S`
+    /// How many samples found the main thread in each state of `/proc/PID/stat`: `R` running, `S`
     /// asleep, `D` uninterruptible, `T` stopped.
     pub states: BTreeMap<char, u32>,
-    /// Open files over the looks; `None` without permission.
+    /// Open files; `None` without permission.
     pub open_files: Option<Gauge>,
     /// Soft limit of open files.
     pub open_files_limit: Option<u64>,
-    /// The application, when netwhy knows it.
+    /// The application, if netwhy knows it.
     pub application: Option<Application>,
 }
 
@@ -70,20 +70,20 @@ pub struct Setting {
     pub line: u32,
 }
 
-/// What one log file said in the window.
+/// What was written to one log file in the window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AppLog {
     /// File, as the process sees it.
     pub path: String,
-    /// Application that writes it: `nginx`, `php-fpm`.
+    /// Application that writes to it: `nginx`, `php-fpm`.
     pub application: String,
     /// Processes that have it open (at most 16 named).
     pub pids: Vec<u32>,
     /// Bytes written in the window.
     pub bytes_written: u64,
-    /// Bytes that were read; fewer than written when the log is too busy to be read whole, the
-    /// parts read are then spread over the window.
+    /// Bytes read; fewer than written when the log is too busy to be read whole. The parts that were read
+    /// are then spread over the window.
     pub bytes_read: u64,
     /// Lines read.
     pub lines: u64,
@@ -97,9 +97,9 @@ pub struct AppLog {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Complaint {
-    /// What the line says.
+    /// What the line means.
     pub meaning: Meaning,
-    /// What it speaks of, as in the line: an upstream (`127.0.0.1:9000`,
+    /// What it is about, as in the line: an upstream (`127.0.0.1:9000`,
     /// `unix:/run/php/php-fpm.sock`), a pool (`www`).
     pub about: Option<String>,
     /// Lines in the window.
@@ -108,7 +108,7 @@ pub struct Complaint {
     pub first_line: String,
 }
 
-/// What a log line says.
+/// What a log line means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -121,7 +121,7 @@ pub enum Meaning {
     ConnectionRefused,
     /// connect() failed with EAGAIN (11): a Unix listener's queue is full.
     UpstreamQueueFull,
-    /// An upstream did not answer in time (110).
+    /// An upstream did not respond in time (110).
     UpstreamTimedOut,
     /// An upstream closed or reset the connection (104, premature close).
     UpstreamClosed,
@@ -141,7 +141,7 @@ pub enum Meaning {
 pub struct KernelLog {
     /// Lines in the window.
     pub lines: u64,
-    /// Lines about the network or memory, at most 200; the kernel limits the rate of most.
+    /// Lines about the network, memory or files, at most 200; the kernel limits the rate of most.
     pub network: Vec<KernelLine>,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Change, Gauge};
 
-/// State of a TCP socket, in the words of RFC 9293 as `ss` and `/proc/net/tcp` know them.
+/// State of a TCP socket (RFC 9293), as the kernel has it.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -85,30 +85,29 @@ impl TcpState {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SocketTable {
-    /// Looks at the whole table, oldest first. At least two in a full window, more when the
-    /// table is small: looking must stay cheap.
+    /// Samples of the whole table, oldest first. At least two in a full window, more when the table is
+    /// small: sampling must stay cheap.
     pub samples: Vec<TableSample>,
-    /// Sockets of the last look, and those of earlier looks that are kept because they were
-    /// stuck; at most [`SocketTable::MAX_SOCKETS`].
+    /// Sockets of the last sample; at most [`SocketTable::MAX_SOCKETS`].
     pub sockets: Vec<Socket>,
-    /// Sockets that were seen but not kept because of that limit.
+    /// Sockets of the last sample that were not kept because of that limit.
     pub not_kept: u64,
     /// Local ports in use towards each destination that this host connects to, most used first,
     /// at most 64.
     pub port_use: Vec<PortUse>,
     /// Sockets in CLOSE_WAIT by process, most first, at most 64.
     pub close_wait: Vec<CloseWait>,
-    /// Connections being opened by this host that had to repeat their SYN, by destination, most
+    /// Connections that this host was opening and whose SYN was retransmitted, by destination, most
     /// first, at most 64.
     pub syn_sent: Vec<SynSent>,
 }
 
 impl SocketTable {
-    /// Most sockets that are kept with all their figures.
+    /// Most sockets of which all figures are kept.
     pub const MAX_SOCKETS: usize = 100_000;
 }
 
-/// One look at the whole table.
+/// One sample of the whole table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TableSample {
@@ -130,7 +129,7 @@ impl TableSample {
     }
 }
 
-/// A TCP socket as last seen, with what it was when first seen in the window.
+/// A TCP socket at its last sample, and what it was at its first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Socket {
@@ -138,23 +137,23 @@ pub struct Socket {
     pub local: SocketAddr,
     /// Remote end.
     pub remote: SocketAddr,
-    /// State when last seen.
+    /// State.
     pub state: TcpState,
-    /// Inode; 0 when no process holds the socket.
+    /// Inode; 0 when no process owns the socket.
     pub inode: u32,
-    /// The kernel's cookie: tells this socket from any other since boot.
+    /// The kernel's cookie: differs from that of any other socket since boot.
     pub cookie: u64,
     /// Owner's user id.
     pub uid: u32,
-    /// Interface it is bound to; 0: any.
+    /// Index of the interface that it is bound to; 0: any.
     pub interface: u32,
-    /// Process that holds it; the first when several do, `None` when it could not be found.
+    /// Process that owns it; the first when several do, `None` when none could be found.
     pub pid: Option<u32>,
-    /// Bytes received and not yet read by the process.
+    /// Bytes received that the process has not read yet.
     pub receive_queue_bytes: u32,
-    /// Bytes written by the process and not yet acknowledged.
+    /// Bytes that the process has written and the peer has not acknowledged yet.
     pub send_queue_bytes: u32,
-    /// Timer that runs.
+    /// The timer that runs.
     pub timer: Timer,
     /// Buffer memory.
     pub memory: Option<SocketMemory>,
@@ -162,14 +161,14 @@ pub struct Socket {
     pub tcp: Option<Box<TcpInfo>>,
     /// Congestion control.
     pub congestion: Option<String>,
-    /// When last seen, in milliseconds since the window began.
+    /// When it was last sampled, in milliseconds since the window began.
     pub last_at_ms: u64,
-    /// What it was when first seen in the window; `None` when it was seen once.
+    /// Its first sample in the window; `None` when it was sampled only once.
     pub first: Option<FirstSample>,
 }
 
 impl Socket {
-    /// Share of the last receive buffer that unread data fills, 0 to 1 and a little more.
+    /// Share of the receive buffer that unread data fills, 0 to 1 and a little more.
     pub fn receive_fill(&self) -> Option<f64> {
         let m = self.memory?;
         (m.receive_buffer_bytes > 0)
@@ -177,26 +176,26 @@ impl Socket {
     }
 }
 
-/// What a socket was at an earlier look: the figures whose change matters.
+/// A socket at its first sample: the figures whose change matters, and counts over all its samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FirstSample {
     /// When, in milliseconds since the window began.
     pub at_ms: u64,
-    /// Looks at this socket in the window.
+    /// Samples of this socket in the window.
     pub samples: u32,
-    /// Looks at which unread data filled the receive buffer so far that the window it could
-    /// offer was below one segment, or the peer's window was closed with data waiting to go.
+    /// Samples at which unread data filled the receive buffer so far that the window it could advertise
+    /// was below one segment, or at which the peer's window was zero and data waited to be sent.
     pub samples_stalled: u32,
-    /// Looks at which all that was written was on its way, the send buffer had no room for more
-    /// that would wake its writer, and the congestion window and the peer's window had.
+    /// Samples at which everything written was in flight and the send buffer was too full to wake its
+    /// writer, while the congestion window and the peer's window had room.
     #[serde(default)]
     pub samples_send_buffer_full: u32,
     /// State.
     pub state: TcpState,
-    /// Bytes received and not yet read.
+    /// Bytes received and not read yet.
     pub receive_queue_bytes: u32,
-    /// Bytes written and not yet acknowledged.
+    /// Bytes written and not acknowledged yet.
     pub send_queue_bytes: u32,
     /// `tcpi_bytes_received`.
     pub bytes_received: u64,
@@ -220,7 +219,7 @@ pub struct Timer {
     pub kind: TimerKind,
     /// Milliseconds until it fires.
     pub expires_ms: u32,
-    /// Retransmissions or probes sent so far without an answer.
+    /// Retransmissions or probes sent so far without an acknowledgement.
     pub tries: u8,
 }
 
@@ -256,7 +255,7 @@ pub struct SocketMemory {
     pub send_bytes: u32,
     /// Send buffer limit.
     pub send_buffer_bytes: u32,
-    /// Memory reserved ahead.
+    /// Memory reserved in advance (`sk_forward_alloc`).
     pub forward_bytes: u32,
     /// Send memory queued.
     pub queued_bytes: u32,
@@ -264,11 +263,11 @@ pub struct SocketMemory {
     pub option_bytes: u32,
     /// Packets in the backlog, bytes.
     pub backlog_bytes: u32,
-    /// Packets that this socket dropped since it was made. For a listener: handshakes dropped.
+    /// Packets that this socket has dropped since it was opened. For a listener: handshakes dropped.
     pub drops: u32,
 }
 
-/// A TCP listener, looked at many times in the window.
+/// A TCP listener, sampled many times in the window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Listener {
@@ -280,23 +279,23 @@ pub struct Listener {
     pub cookie: u64,
     /// Owner's user id.
     pub uid: u32,
-    /// Processes that hold it, lowest id first; empty when none could be found.
+    /// Processes that own it, lowest id first; empty when none could be found.
     pub pids: Vec<u32>,
-    /// Limit of the accept queue: the smaller of the backlog given to listen() and
-    /// `net.core.somaxconn` at that moment. The kernel refuses when the length is *above* it.
+    /// Limit of the accept queue: the smaller of the backlog passed to listen() and
+    /// `net.core.somaxconn` at that moment. The queue is full when its length is *above* the limit.
     pub limit: u32,
-    /// Length of the accept queue: connections complete, not yet accepted.
+    /// Length of the accept queue: connections that are established and not yet accepted.
     pub queue: Gauge,
-    /// Looks at which the queue was above its limit, so that a new connection was dropped.
+    /// Samples at which the queue was above its limit, so that a new connection was dropped.
     pub samples_full: u32,
-    /// Looks at which somebody waited in the queue.
+    /// Samples at which the queue was not empty.
     #[serde(default)]
     pub samples_waiting: u32,
-    /// Connections half open for this port, over the looks at the whole table.
+    /// Half-open connections to this listener.
     pub half_open: Option<Gauge>,
-    /// Handshakes that this socket dropped (its own counter); `None` when the kernel gave none.
+    /// Handshakes that this socket dropped, by its own counter; `None` when the kernel has none.
     pub drops: Option<Change>,
-    /// Whether it was made after the window began.
+    /// Whether it was opened after the window began.
     pub new: bool,
 }
 
@@ -308,15 +307,15 @@ pub struct UnixListener {
     pub path: String,
     /// Inode of the socket.
     pub inode: u32,
-    /// Processes that hold it, lowest id first.
+    /// Processes that own it, lowest id first.
     pub pids: Vec<u32>,
-    /// Limit of its queue. connect() fails with EAGAIN, or waits, when the length is above it.
+    /// Limit of its queue. connect() blocks, or fails with EAGAIN, when the length is above it.
     pub limit: u32,
     /// Length of its queue.
     pub queue: Gauge,
-    /// Looks at which the queue was above its limit.
+    /// Samples at which the queue was above its limit.
     pub samples_full: u32,
-    /// Looks at which somebody waited in the queue.
+    /// Samples at which the queue was not empty.
     #[serde(default)]
     pub samples_waiting: u32,
 }
@@ -329,15 +328,15 @@ pub struct PortUse {
     pub local: IpAddr,
     /// Destination.
     pub remote: SocketAddr,
-    /// Processes that hold these sockets, most sockets first, at most 8.
+    /// Processes that own these sockets, most sockets first, at most 8.
     pub pids: Vec<u32>,
     /// Ports of the range in use towards it, TIME_WAIT included.
     pub in_use: Gauge,
     /// Those of them in TIME_WAIT.
     pub time_wait: Gauge,
-    /// Sockets towards it that were not there at the look before: the turnover.
+    /// Sockets towards it that the sample before did not have.
     pub new_sockets: u64,
-    /// Ports that can be used towards it: `ip_local_port_range` less
+    /// Ports that connect() may use towards it: `ip_local_port_range` without
     /// `ip_local_reserved_ports`.
     pub available: u32,
 }
@@ -348,26 +347,27 @@ pub struct PortUse {
 pub struct CloseWait {
     /// The process; `None` when it could not be found.
     pub pid: Option<u32>,
-    /// Its sockets in CLOSE_WAIT over the looks; those not counted that still send.
+    /// Its sockets in CLOSE_WAIT, without those that still send.
     pub count: Gauge,
-    /// Whether the number ever fell from one look to the next.
-    pub fell: bool,
-    /// Sockets that were in CLOSE_WAIT at the first look and still are at the last.
+    /// Whether the number ever decreased from one sample to the next.
+    pub decreased: bool,
+    /// Sockets that were in CLOSE_WAIT at the first sample and still at the last.
     pub stayed: u64,
-    /// Sockets that left CLOSE_WAIT between looks: the process does close some.
+    /// Sockets that left CLOSE_WAIT between samples: the process does close some.
     pub left: u64,
-    /// Sockets in CLOSE_WAIT at the last three looks and maybe longer: not about to be closed.
+    /// Sockets that have been in CLOSE_WAIT for the last three samples or longer: the process is not
+    /// about to close them.
     #[serde(default)]
     pub settled: u64,
-    /// Longest time since one of them last heard from its peer, milliseconds.
+    /// Longest time since one of them last received from its peer, milliseconds.
     pub oldest_ms: Option<u32>,
-    /// The local end most of them share, when it is a listener's port.
+    /// The local port that most of them share.
     pub local_port: Option<u16>,
-    /// The remote end that most of them share.
+    /// The remote address and port that most of them share.
     pub remote: Option<SocketAddr>,
 }
 
-/// Connections that this host tries to open towards one destination.
+/// Connections that this host was opening towards one destination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SynSent {
@@ -375,21 +375,21 @@ pub struct SynSent {
     pub remote: SocketAddr,
     /// Processes, at most 8.
     pub pids: Vec<u32>,
-    /// Connections seen waiting for an answer to a repeated SYN, each counted once.
-    pub retrying: u64,
-    /// Connections seen in SYN_SENT at all, each counted once.
-    pub seen: u64,
-    /// Connections of them that had completed when last seen.
+    /// Connections whose SYN was retransmitted, each counted once.
+    pub retransmitting: u64,
+    /// Connections sampled in SYN_SENT at all, each counted once.
+    pub connections: u64,
+    /// Connections with a retransmitted SYN that were established at their last sample.
     pub completed: u64,
-    /// Most SYNs repeated by one of them.
-    pub most_tries: u8,
-    /// Established connections to the same destination at the last look.
+    /// Most retransmissions of the SYN of one of them.
+    pub max_retransmissions: u8,
+    /// Established connections to the same destination at the last sample.
     pub established: u64,
 }
 
 macro_rules! tcp_info {
     ($( $(#[$doc:meta])* $name:ident : $type:ty ),+ $(,)?) => {
-        /// The kernel's `struct tcp_info` (`include/uapi/linux/tcp.h`, to Linux 6.18) in its own
+        /// The kernel's `struct tcp_info` (`include/uapi/linux/tcp.h`, up to Linux 6.18) in its own
         /// names and units. A field is `None` when this kernel's struct ends before it.
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -405,7 +405,7 @@ tcp_info! {
     retransmits: u8,
     probes: u8,
     backoff: u8,
-    /// 1 time stamps, 2 SACK, 4 window scale, 8 ECN, 16 ECN seen, 32 SYN data acked, 64 usec time stamps.
+    /// 1 time stamps, 2 SACK, 4 window scale, 8 ECN, 16 ECN mark received, 32 SYN data acked, 64 usec time stamps.
     options: u8,
     snd_wscale: u8,
     rcv_wscale: u8,

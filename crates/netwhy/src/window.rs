@@ -1,13 +1,12 @@
 //! A window on this host: observers, packets, and a job that it lasts as long as.
 
 use std::ffi::OsString;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use model::{Evidence, Focus, Source};
-use observe::watch::{Interrupted, Progress};
+use observe::Window;
 use sys::Stop;
-use sys::real::Real;
+use sys::real::RealMachine;
 
 use crate::child::Watched;
 use crate::failure::Failure;
@@ -35,59 +34,52 @@ pub(crate) fn observe<J: Job>(
     what: &What<'_>,
     mut start: Option<Start<'_, J>>,
 ) -> anyhow::Result<(Evidence, Option<J>)> {
-    let machine = Real::new();
+    let machine = RealMachine::new();
     let stop = Stop::on_signals()?;
     let packets = Background::start(what.packets, &what.focus, what.most_packets)?;
     let time = what.time.or_else(|| start.is_none().then_some(WINDOW));
     let line = Line::new(time);
     let mut job: Option<J> = None;
     let mut failed = None;
-    let mut evidence = observe::watch::watch(
-        &machine,
-        &what.focus,
-        what.netns.clone(),
-        &mut |progress: Progress<'_>| {
-            // Started at the first look: the window begins before the job does.
-            if let Some(start) = start.take() {
-                match start() {
-                    Ok(started) => job = Some(started),
-                    Err(error) => {
-                        failed = Some(error);
-                        return ControlFlow::Break(Interrupted::Yes);
-                    }
+    let mut window = Window::begin(&machine, &what.focus, what.netns.clone());
+    let interrupted = loop {
+        // The window begins before the job does.
+        if let Some(start) = start.take() {
+            match start() {
+                Ok(started) => job = Some(started),
+                Err(error) => {
+                    failed = Some(error);
+                    break true;
                 }
             }
-            let over = time.is_some_and(|time| progress.elapsed >= time);
-            let goes_on = match &mut job {
-                None => {
-                    line.watching(&progress.elapsed, progress.seen);
-                    match (stop.is_set(), over) {
-                        (true, _) => ControlFlow::Break(Interrupted::Yes),
-                        (false, true) => ControlFlow::Break(Interrupted::No),
-                        (false, false) => ControlFlow::Continue(()),
-                    }
+        }
+        let elapsed = window.elapsed();
+        let over = time.is_some_and(|time| elapsed >= time);
+        match &mut job {
+            None => {
+                line.watching(elapsed, || window.series());
+                if stop.is_set() || over {
+                    break stop.is_set();
                 }
-                Some(job) => {
-                    if let Some(words) = job.progress() {
-                        line.show(words);
-                    }
-                    if stop.is_set() {
-                        job.interrupted();
-                    }
-                    let ended = over || job.ended();
-                    if ended {
-                        ControlFlow::Break(Interrupted::No)
-                    } else {
-                        ControlFlow::Continue(())
-                    }
-                }
-            };
-            if let Some(packets) = packets.as_ref().filter(|_| goes_on.is_break()) {
-                packets.stop();
             }
-            goes_on
-        },
-    );
+            Some(job) => {
+                if let Some(words) = job.progress() {
+                    line.show(words);
+                }
+                if stop.is_set() {
+                    job.interrupted();
+                }
+                if over || job.ended() {
+                    break false;
+                }
+            }
+        }
+        window.step();
+    };
+    if let Some(packets) = &packets {
+        packets.stop();
+    }
+    let mut evidence = window.end(interrupted);
     if let Some(packets) = packets {
         packets.finish(&mut evidence);
     }

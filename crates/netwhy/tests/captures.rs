@@ -100,7 +100,7 @@ fn packets(path: &Path) -> (u16, Vec<Packet>) {
     let (mut link, mut all) = (0, Vec::new());
     let mut capture = sys::capture::Capture::open(path).expect("a capture");
     capture
-        .packets(|packet| {
+        .for_each_packet(|packet| {
             link = packet.link.0;
             let at = packet.time_ns.and_then(|ns| u64::try_from(ns).ok()).expect("a time");
             all.push((at, packet.length, packet.bytes.to_vec()));

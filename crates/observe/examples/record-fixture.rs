@@ -1,22 +1,19 @@
-//! Records this machine into a folder while a short window lasts: `tools/record-fixture` makes the
-//! fixture host of the tests with it.
+//! Records this machine into a folder during a short window: `tools/record-fixture` makes the fixture
+//! host of the tests with it.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
-use observe::watch::{Interrupted, watch};
-use sys::real::Real;
+use observe::Window;
+use sys::real::RealMachine;
 use sys::replay::Recorder;
 
 fn main() -> std::io::Result<()> {
     let folder = std::env::args().nth(1).ok_or(std::io::ErrorKind::InvalidInput)?;
-    let recorder = Recorder::new(Real::new(), folder)?;
-    watch(&recorder, &model::Focus::default(), None, &mut |progress| {
-        if progress.elapsed >= Duration::from_millis(600) {
-            ControlFlow::Break(Interrupted::No)
-        } else {
-            ControlFlow::Continue(())
-        }
-    });
+    let recorder = Recorder::new(RealMachine::new(), folder)?;
+    let mut window = Window::begin(&recorder, &model::Focus::default(), None);
+    while window.elapsed() < Duration::from_millis(600) {
+        window.step();
+    }
+    window.end(false);
     recorder.finish()
 }

@@ -1,83 +1,79 @@
-//! What observers share: the machine, gaps, who holds which socket.
+//! What observers share in one window.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::{Capability, Focus, MissingEvidence, Process, Source};
-use sys::{Error, Kind, Machine};
+use sys::{Error, ErrorKind, Machine};
+
+use crate::socket_owners::SocketOwners;
 
 /// What observers share in one window.
 pub struct Context<'a> {
-    /// The machine that is watched.
+    /// The machine that is observed.
     pub machine: &'a dyn Machine,
-    /// What the user asked to look at.
-    pub focus: &'a Focus,
-    /// [`Machine::now`] when the window began.
+    /// What the user restricted the window to.
+    pub focus: Focus,
+    /// [`sys::Clock::now`] when the window began.
     pub began: Duration,
-    /// Milliseconds since the window began, of the look that is being made.
+    /// When the current sample was taken: milliseconds since the window began.
     pub at_ms: u64,
-    /// Which look this is: 0 at the beginning.
-    pub look: u32,
+    /// Number of the current sample, of those that were due: 0 at the beginning.
+    pub sample: u32,
     /// What could not be observed so far.
     pub missing_evidence: Vec<MissingEvidence>,
-    /// Processes that hold sockets, by inode of the socket; kept by the processes observer.
-    pub holders: HashMap<u32, Vec<u32>>,
+    /// Owners of sockets; the processes observer finds them.
+    pub owners: SocketOwners,
     /// Inodes of listening sockets; kept by the sockets observer.
     pub listening: HashSet<u32>,
-    /// The network namespace that is watched, as `/proc/PID/ns/net` names it; kept by the
-    /// processes observer.
+    /// The network namespace that is observed, as `/proc/PID/ns/net` names it; kept by the processes
+    /// observer.
     pub namespace: Option<PathBuf>,
-    /// Processes that hold more sockets than are read of each.
-    pub long: BTreeSet<u32>,
-    /// Inodes of sockets whose holder is wanted and not known: the processes observer looks for
-    /// them when that is cheap.
-    pub wanted: HashSet<u32>,
-    /// Inodes that were wanted and whose holder was not found.
-    pub unfound: HashSet<u32>,
-    /// Processes seen so far that hold sockets here, and their parents; kept by the processes
-    /// observer, which runs before the observers that read this.
-    pub processes: Vec<Process>,
-    /// A buffer to read into, so that looks do not allocate.
+    /// Processes found so far that own sockets here, and their parents; kept by the processes observer,
+    /// which runs before the observers that read this. `None`: processes cannot be read.
+    pub processes: Option<Vec<Process>>,
+    /// A buffer to read into, so that samples do not allocate.
     pub buffer: Vec<u8>,
 }
 
 impl<'a> Context<'a> {
-    /// A context at the beginning of a window.
-    pub fn new(machine: &'a dyn Machine, focus: &'a Focus) -> Self {
+    /// The context at the beginning of a window.
+    pub fn new(machine: &'a dyn Machine, focus: &Focus) -> Self {
         Context {
             machine,
-            focus,
-            began: machine.now(),
+            focus: focus.clone(),
+            began: machine.clock().now(),
             at_ms: 0,
-            look: 0,
+            sample: 0,
             missing_evidence: Vec::new(),
-            holders: HashMap::new(),
+            owners: SocketOwners::default(),
             listening: HashSet::new(),
             namespace: None,
-            long: BTreeSet::new(),
-            wanted: HashSet::new(),
-            unfound: HashSet::new(),
-            processes: Vec::new(),
+            processes: Some(Vec::new()),
             buffer: Vec::new(),
         }
     }
 
-    /// Notes that something could not be observed. The same part of a source is noted once.
-    pub fn missing(&mut self, source: Source, what: impl Into<String>, error: &Error) {
-        let (capability, how_to_observe) = match error.kind {
-            Kind::Permission => {
-                (Capability::NotPermitted, Some("run as root (sudo netwhy)".into()))
-            }
-            Kind::Unsupported => (Capability::Unsupported, None),
-            Kind::NotFound => (Capability::NotApplicable, None),
-            Kind::Timeout | Kind::Other => (Capability::Broken, None),
-        };
-        let (what, why) = (what.into(), error.to_string());
-        self.note(MissingEvidence { source, capability, what, why, how_to_observe });
+    /// Time since the window began.
+    pub fn elapsed(&self) -> Duration {
+        self.machine.clock().now().saturating_sub(self.began)
     }
 
-    /// Notes in words what could not be observed, and why.
+    /// The processes found so far.
+    pub fn known_processes(&self) -> &[Process] {
+        self.processes.as_deref().unwrap_or_default()
+    }
+
+    /// Notes that something could not be observed. The same part of a source is noted once.
+    pub fn missing(&mut self, source: Source, what: impl Into<String>, error: &Error) {
+        let capability = capability(source, error.kind);
+        let how_to_observe =
+            (capability == Capability::NotPermitted).then_some("run as root (sudo netwhy)");
+        self.missing_because(source, capability, what, error.to_string(), how_to_observe);
+    }
+
+    /// Notes that something could not be observed, for a reason in words.
     pub fn missing_because(
         &mut self,
         source: Source,
@@ -86,43 +82,75 @@ impl<'a> Context<'a> {
         why: impl Into<String>,
         how_to_observe: Option<&str>,
     ) {
-        let how_to_observe = how_to_observe.map(str::to_string);
         let (what, why) = (what.into(), why.into());
-        self.note(MissingEvidence { source, capability, what, why, how_to_observe });
-    }
-
-    fn note(&mut self, missing: MissingEvidence) {
-        let same =
-            |known: &MissingEvidence| known.source == missing.source && known.what == missing.what;
-        if !self.missing_evidence.iter().any(same) {
-            self.missing_evidence.push(missing);
+        if self.missing_evidence.iter().any(|known| known.source == source && known.what == what) {
+            return;
         }
+        let how_to_observe = how_to_observe.map(str::to_string);
+        self.missing_evidence.push(MissingEvidence {
+            source,
+            capability,
+            what,
+            why,
+            how_to_observe,
+        });
     }
 
-    /// Asks for the holder of a socket, unless it is known or was looked for in vain.
-    pub fn want(&mut self, inode: u32) {
-        if inode != 0 && !self.holders.contains_key(&inode) && !self.unfound.contains(&inode) {
-            self.wanted.insert(inode);
-        }
-    }
-
-    /// Processes that hold a socket, lowest id first.
-    pub fn holders_of(&self, inode: u32) -> &[u32] {
-        self.holders.get(&inode).map_or(&[], Vec::as_slice)
-    }
-
-    /// Reads a file as text into the shared buffer; notes it and gives `None` when it cannot.
+    /// Reads a file as text into the shared buffer. If it cannot be read, this is noted.
     pub fn text(&mut self, source: Source, what: &str, path: &str) -> Option<&str> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let read = self.machine.read(Path::new(path), &mut buffer);
-        self.buffer = buffer;
-        if let Err(error) = read {
+        if let Err(error) = self.machine.files().read(Path::new(path), &mut self.buffer) {
             self.missing(source, what, &error);
             return None;
         }
-        match std::str::from_utf8(&self.buffer) {
-            Ok(text) => Some(text),
-            Err(_) => Some(""),
+        Some(std::str::from_utf8(&self.buffer).unwrap_or(""))
+    }
+
+    /// Reads a file as text that need not exist, such as those of IPv6.
+    pub fn optional_text(&mut self, path: &str) -> Option<&str> {
+        self.machine.files().read(Path::new(path), &mut self.buffer).ok()?;
+        std::str::from_utf8(&self.buffer).ok()
+    }
+}
+
+/// What an error means for the source that was read.
+fn capability(source: Source, kind: ErrorKind) -> Capability {
+    match (kind, source) {
+        (ErrorKind::PermissionDenied, _) => Capability::NotPermitted,
+        (ErrorKind::Unsupported, _) => Capability::Unsupported,
+        // Files of applications, and /dev/kmsg, which most containers do not have.
+        (ErrorKind::NotFound, Source::Logs | Source::KernelLog) => Capability::NotApplicable,
+        // A file under /proc that this kernel does not have, a protocol of sock_diag without a handler.
+        (ErrorKind::NotFound, _) => Capability::Unsupported,
+        (ErrorKind::TimedOut | ErrorKind::Other, _) => Capability::Broken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_become_capabilities() {
+        let focus = Focus::default();
+        let mut context = Context::new(&sys::Absent, &focus);
+        for (source, kind, expected) in [
+            (Source::Conntrack, ErrorKind::PermissionDenied, Capability::NotPermitted),
+            (Source::Softnet, ErrorKind::NotFound, Capability::Unsupported),
+            (Source::Sockets, ErrorKind::Unsupported, Capability::Unsupported),
+            (Source::Logs, ErrorKind::NotFound, Capability::NotApplicable),
+            (Source::KernelLog, ErrorKind::NotFound, Capability::NotApplicable),
+            (Source::Counters, ErrorKind::Other, Capability::Broken),
+            (Source::Listeners, ErrorKind::TimedOut, Capability::Broken),
+        ] {
+            let error = Error::new("read", "it", "reason", kind);
+            context.missing(source, "a part", &error);
+            context.missing(source, "a part", &error);
+            let noted: Vec<_> =
+                context.missing_evidence.iter().filter(|m| m.source == source).collect();
+            assert_eq!(noted.len(), 1, "noted once");
+            assert_eq!(noted[0].capability, expected);
+            let root = noted[0].how_to_observe.as_deref().is_some_and(|how| how.contains("root"));
+            assert_eq!(root, expected == Capability::NotPermitted);
         }
     }
 }

@@ -1,17 +1,20 @@
-//! Watching a host: one folder per source of evidence.
+//! Observing a host for a window: one folder for each observer.
 //!
-//! - [`table`]: the observers, in the order in which they are asked
-//! - [`watch`]: the window: begins, looks, ends; counts its own cost
-//! - [`context`]: what observers share: the machine, gaps, who holds which socket
-//! - [`holders`]: finding who holds a socket
+//! - [`Window`]: begins, takes samples, ends; gives series and evidence, and counts its own cost
+//! - [`table`]: the observers, in the order in which they run
+//! - [`Observe`]: what an observer does
+//! - [`Context`]: what observers share: the machine, missing evidence, socket owners, processes
+//! - [`SocketOwners`]: which process owns which socket
 //!
-//! An observer reads through `sys` and parses with `wire`. It never fails the run: what it cannot
-//! have becomes a gap.
+//! An observer reads through `sys` and parses with `wire`. It never fails the run: what it cannot read
+//! becomes missing evidence.
 
-pub mod context;
-mod holders;
+mod context;
+mod host;
+mod observer;
+mod socket_owners;
 pub mod table;
-pub mod watch;
+mod window;
 
 pub mod applications;
 pub mod conntrack;
@@ -23,22 +26,6 @@ pub mod softnet;
 pub mod sysctls;
 
 pub use context::Context;
-
-use model::Evidence;
-
-/// One source of evidence while a window lasts.
-pub trait Observe {
-    /// The window begins.
-    fn begin(&mut self, context: &mut Context<'_>);
-
-    /// A look in the window: called every 100 ms, must stay cheap.
-    fn look(&mut self, _context: &mut Context<'_>) {}
-
-    /// The window has ended: the last look, and the evidence.
-    fn end(&mut self, context: &mut Context<'_>, evidence: &mut Evidence);
-
-    /// A few words for the live line while the window lasts: what is already seen.
-    fn seen(&self) -> Option<String> {
-        None
-    }
-}
+pub use observer::Observe;
+pub use socket_owners::SocketOwners;
+pub use window::{SAMPLE_INTERVAL, Step, Window};

@@ -1,95 +1,90 @@
-//! The observers, in the order in which they are asked.
+//! The observers, in the order in which they run.
 //!
-//! Processes come first: who holds which socket is asked of them by those that follow.
+//! Processes come first: the others ask which process owns a socket. What an observer reads is declared
+//! once, by its sources ([`Source::reads`]).
 
 use model::Source;
 
-use crate::{
-    Observe, applications, conntrack, counters, kernel_log, processes, sockets, softnet, sysctls,
-};
+use crate::observer::Observe;
+use crate::{applications, conntrack, counters, kernel_log, processes, sockets, softnet, sysctls};
 
 /// One observer.
 pub struct Entry {
-    /// The source it reads; a folder may serve several, this is its first.
-    pub source: Source,
     /// Its folder in this crate.
     pub name: &'static str,
-    /// What it reads, from where, at what cost.
-    pub about: &'static str,
+    /// The sources that it reads, each of which only it reads.
+    pub sources: &'static [Source],
     /// Makes one for a window.
     pub make: fn() -> Box<dyn Observe>,
 }
 
+impl Entry {
+    /// What it reads, of all its sources.
+    pub fn reads(&self) -> String {
+        let reads: Vec<&str> = self.sources.iter().map(|source| source.reads()).collect();
+        reads.join("; ")
+    }
+}
+
 /// All observers.
 pub const OBSERVERS: &[Entry] = &[
+    Entry { name: "processes", sources: &[Source::Processes], make: processes::observer },
     Entry {
-        source: Source::Processes,
-        name: "processes",
-        about: "/proc/PID of the processes in this network namespace that hold sockets: CPU, run \
-                delay, states, open files against their limit",
-        make: processes::observer,
-    },
-    Entry {
-        source: Source::Sockets,
         name: "sockets",
-        about: "TCP sockets and listeners by sock_diag, Unix listeners by unix_diag; listeners at \
-                every look, the whole table as often as it is cheap",
+        sources: &[Source::Sockets, Source::Listeners, Source::UnixListeners],
         make: sockets::observer,
     },
+    Entry { name: "applications", sources: &[Source::Logs], make: applications::observer },
     Entry {
-        source: Source::Logs,
-        name: "applications",
-        about: "configuration and logs of the applications among these processes, the window's \
-                lines only",
-        make: applications::observer,
-    },
-    Entry {
-        source: Source::Counters,
         name: "counters",
-        about: "/proc/net/{snmp,snmp6,netstat,sockstat,sockstat6} at both ends of the window",
+        sources: &[Source::Counters, Source::Sockstat],
         make: counters::observer,
     },
-    Entry {
-        source: Source::Softnet,
-        name: "softnet",
-        about: "/proc/net/softnet_stat at both ends of the window",
-        make: softnet::observer,
-    },
-    Entry {
-        source: Source::Sysctls,
-        name: "sysctls",
-        about: "the sysctls under /proc/sys that rule what the causes speak of",
-        make: sysctls::observer,
-    },
-    Entry {
-        source: Source::Conntrack,
-        name: "conntrack",
-        about: "connection tracking: size, limit, per-CPU statistics, the table grouped while it \
-                is read",
-        make: conntrack::observer,
-    },
-    Entry {
-        source: Source::KernelLog,
-        name: "kernel_log",
-        about: "/dev/kmsg: lines of the window about the network, memory or files",
-        make: kernel_log::observer,
-    },
+    Entry { name: "softnet", sources: &[Source::Softnet], make: softnet::observer },
+    Entry { name: "sysctls", sources: &[Source::Sysctls], make: sysctls::observer },
+    Entry { name: "conntrack", sources: &[Source::Conntrack], make: conntrack::observer },
+    Entry { name: "kernel_log", sources: &[Source::KernelLog], make: kernel_log::observer },
 ];
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use model::{Origin, Source};
 
     use super::OBSERVERS;
 
     #[test]
     fn names_are_folders_and_unique() {
-        let mut seen = BTreeSet::new();
+        let mut names = BTreeSet::new();
         for entry in OBSERVERS {
-            assert!(seen.insert(entry.name), "{} stands twice", entry.name);
+            assert!(names.insert(entry.name), "{} is listed twice", entry.name);
             let folder = format!("{}/src/{}", env!("CARGO_MANIFEST_DIR"), entry.name);
-            assert!(std::path::Path::new(&folder).is_dir(), "no folder {folder}");
-            assert!(entry.about.len() > 20, "{} says too little of itself", entry.name);
+            assert!(Path::new(&folder).is_dir(), "no folder {folder}");
+        }
+    }
+
+    #[test]
+    fn every_source_of_a_host_has_one_observer() {
+        for source in Source::ALL {
+            let observers: Vec<&str> = OBSERVERS
+                .iter()
+                .filter(|entry| entry.sources.contains(source))
+                .map(|entry| entry.name)
+                .collect();
+            let expected = usize::from(source.origin() == Origin::Host);
+            assert_eq!(observers.len(), expected, "{} is read by {observers:?}", source.name());
+        }
+    }
+
+    #[test]
+    fn the_table_of_architecture_md_is_this_one() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+        let document = std::fs::read_to_string(path).unwrap();
+        for entry in OBSERVERS {
+            let row = format!("| `{}` | {} |", entry.name, entry.reads());
+            assert!(document.contains(&row), "ARCHITECTURE.md must have this row:\n{row}");
         }
     }
 }

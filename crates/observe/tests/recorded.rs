@@ -1,33 +1,32 @@
-//! The observers on a machine recorded by `tools/record-fixture`: what is expected here is what
-//! that script set up. A window on it takes no time.
+//! The observers on a machine recorded by `tools/record-fixture`: the expectations are what that script
+//! sets up. A window on it takes no time.
 
 #![allow(clippy::expect_used)]
 
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::{Evidence, Focus, Source, TcpState};
-use observe::watch::{Interrupted, watch};
-use sys::replay::Folder;
+use model::{Capability, Evidence, Focus, Series, Source, TcpState};
+use observe::{Step, Window};
+use sys::replay::RecordedMachine;
+
+const DURATION: Duration = Duration::from_millis(600);
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/host")
 }
 
 fn observe(folder: &Path) -> Evidence {
-    let machine = Folder::open(folder).expect("the fixture");
-    watch(&machine, &Focus::default(), None, &mut |progress| {
-        if progress.elapsed >= Duration::from_millis(600) {
-            ControlFlow::Break(Interrupted::No)
-        } else {
-            ControlFlow::Continue(())
-        }
-    })
+    let machine = RecordedMachine::open(folder).expect("the fixture");
+    let mut window = Window::begin(&machine, &Focus::default(), None);
+    while window.elapsed() < DURATION {
+        window.step();
+    }
+    window.end(false)
 }
 
-/// A copy of the fixture that a test may spoil.
+/// A copy of the fixture that a test may change.
 fn copy() -> tempfile::TempDir {
     let to = tempfile::tempdir().expect("a folder");
     copy_into(&fixture(), to.path());
@@ -57,7 +56,7 @@ fn files(folder: &Path, all: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn listeners_have_queue_limit_drops_and_holder() {
+fn listeners_have_queue_limit_drops_and_owner() {
     let evidence = observe(&fixture());
     let listeners = evidence.listeners.expect("listeners");
     let full = listeners.iter().find(|l| l.local.port() == 8080).expect("port 8080");
@@ -80,7 +79,7 @@ fn listeners_have_queue_limit_drops_and_holder() {
 fn sockets_have_their_states_and_figures() {
     let evidence = observe(&fixture());
     let table = evidence.sockets.expect("sockets");
-    let last = table.samples.last().expect("a look");
+    let last = table.samples.last().expect("a sample");
     assert_eq!(last.count(TcpState::CloseWait), 3);
     assert!(last.count(TcpState::SynSent) > 0);
     assert!(table.samples.len() >= 2);
@@ -95,19 +94,19 @@ fn sockets_have_their_states_and_figures() {
     let tcp = v6.tcp.as_deref().expect("tcp_info");
     assert_eq!(tcp.bytes_received, Some(100));
     assert!(tcp.rcv_wnd.is_some(), "this kernel's struct has it");
-    let first = v6.first.expect("an earlier look");
+    let first = v6.first.expect("an earlier sample");
     assert!(first.samples >= 2 && first.samples_stalled == 0);
 
     assert_eq!(table.close_wait.len(), 1);
     let leak = &table.close_wait[0];
-    assert_eq!((leak.stayed, leak.left, leak.fell), (3, 0, false));
+    assert_eq!((leak.stayed, leak.left, leak.decreased), (3, 0, false));
     assert_eq!(leak.local_port, Some(8081));
     assert!(leak.pid.is_some());
     let towards = table.port_use.iter().find(|u| u.remote.port() == 8080).expect("port use");
     assert_eq!(towards.available, 100);
     assert!(towards.in_use.max >= 3 && towards.new_sockets > 0);
     let syn = table.syn_sent.iter();
-    assert!(syn.map(|s| s.seen).sum::<u64>() < 9);
+    assert!(syn.map(|s| s.connections).sum::<u64>() < 9);
 }
 
 #[test]
@@ -146,12 +145,12 @@ fn processes_conntrack_and_kernel_log_are_read() {
 }
 
 #[test]
-fn a_machine_without_rights_has_gaps_and_keeps_the_rest() {
+fn without_rights_the_rest_is_still_observed() {
     let machine = copy();
     let deny = |path: &str| {
         fs::write(machine.path().join(path), "!permission permission denied").expect("to write");
     };
-    deny("files/dev/kmsg~1");
+    deny("events/kernel-log~1");
     let mut all = Vec::new();
     files(&machine.path().join("netlink"), &mut all);
     for path in all {
@@ -166,16 +165,88 @@ fn a_machine_without_rights_has_gaps_and_keeps_the_rest() {
     assert!(evidence.kernel_log.is_none());
     assert!(evidence.listeners.is_some() && evidence.counters.is_some());
     for source in [Source::KernelLog, Source::Conntrack] {
-        let gap = evidence.missing(source).expect("a gap");
-        assert!(gap.why.contains("permission denied"), "{gap:?}");
-        assert!(gap.how_to_observe.as_deref().is_some_and(|c| c.contains("root")), "{gap:?}");
+        let missing = evidence.missing(source).expect("a note");
+        assert!(missing.why.contains("permission denied"), "{missing:?}");
+        assert_eq!(missing.capability, Capability::NotPermitted);
+        let how = missing.how_to_observe.as_deref();
+        assert!(how.is_some_and(|how| how.contains("root")), "{missing:?}");
     }
-    let conntrack = evidence.conntrack.as_ref().expect("its size is for all to see");
+    let conntrack = evidence.conntrack.as_ref().expect("everybody may read its size");
     assert!(conntrack.count.max > 0 && conntrack.statistics.is_none());
 }
 
 #[test]
-fn a_machine_that_says_nothing_is_all_gaps() {
+fn evidence_before_the_end_leaves_the_window_as_it_was() {
+    let machine = RecordedMachine::open(fixture()).expect("the fixture");
+    let mut window = Window::begin(&machine, &Focus::default(), None);
+    assert_eq!(window.next_sample_due(), observe::SAMPLE_INTERVAL);
+    assert_eq!(window.step(), Step::Sampled);
+    let early = window.evidence_so_far();
+    while window.elapsed() < DURATION {
+        assert_eq!(window.step(), Step::Sampled);
+    }
+    let late = window.evidence_so_far();
+    let end = window.end(true);
+    assert!(end.window.interrupted && !late.window.interrupted);
+    assert_eq!((early.window.duration_ms, late.window.duration_ms), (100, 600));
+    assert_eq!((early.cost.samples_taken, end.cost.samples_taken), (1, 6));
+    for source in Source::ALL {
+        assert_eq!(early.has(*source), end.has(*source), "{}", source.name());
+    }
+    let of_port = |evidence: &Evidence, port: u16| {
+        let listeners = evidence.listeners.clone().expect("listeners");
+        listeners.into_iter().find(|l| l.local.port() == port).expect("the port")
+    };
+    let (before, after) = (of_port(&early, 8080), of_port(&end, 8080));
+    assert!(before.queue.samples < after.queue.samples);
+    assert_eq!(before.pids, after.pids);
+    let drops = |evidence: &Evidence| evidence.increase("TcpExtListenOverflows").expect("counter");
+    assert!(drops(&early) <= drops(&end) && drops(&end) > 0);
+    let python = |evidence: &Evidence| {
+        let mut processes = evidence.processes.clone().expect("processes").into_iter();
+        processes.find(|p| p.name.starts_with("python3")).expect("python3")
+    };
+    assert!(python(&early).states.values().sum::<u32>() < python(&end).states.values().sum());
+    assert_eq!(end.kernel_log.expect("the kernel's log").lines, 2);
+    assert_eq!(end.sockets.expect("sockets").close_wait.len(), 1);
+}
+
+#[test]
+fn series_are_few_and_have_the_worst() {
+    let machine = RecordedMachine::open(fixture()).expect("the fixture");
+    let mut window = Window::begin(&machine, &Focus::default(), None);
+    let value = |series: &[Series], name: &str, label: Option<(&str, &str)>| {
+        let same = |s: &&Series| {
+            s.name == name && label.is_none_or(|(label, value)| s.label(label) == Some(value))
+        };
+        series.iter().find(same).map(|series| series.value)
+    };
+    assert!(value(&window.series(), "tcp_listeners", None).is_some(), "at the beginning too");
+    while window.elapsed() < DURATION {
+        window.step();
+    }
+    let series = window.series();
+    assert!(series.len() < 100, "{} series", series.len());
+    let mut names: Vec<_> = series.iter().map(|s| (&s.name, &s.labels)).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), series.len(), "each once");
+    let listener = Some(("listener", "127.0.0.1:8080"));
+    assert_eq!(value(&series, "tcp_listen_queue", listener), Some(3.0));
+    assert_eq!(value(&series, "tcp_listen_queue_limit", listener), Some(2.0));
+    assert!(value(&series, "tcp_listen_queue_full_samples", listener) > Some(0.0));
+    let drops = value(&series, "tcp_listen_drops", listener);
+    assert!(drops > Some(0.0) && value(&series, "tcp_handshakes_dropped", None) == drops);
+    let close_wait = Some(("state", "CLOSE-WAIT"));
+    assert_eq!(value(&series, "tcp_sockets", close_wait), Some(3.0));
+    for name in ["tcp_syn_retransmitting", "conntrack_entries", "conntrack_max_entries"] {
+        assert!(value(&series, name, None).is_some(), "{name}");
+    }
+    assert_eq!(value(&series, "kernel_log_lines", None), Some(2.0));
+}
+
+#[test]
+fn on_a_machine_without_answers_everything_is_missing() {
     let machine = tempfile::tempdir().expect("a folder");
     fs::write(machine.path().join("machine"), "start_ms 0\n").expect("facts");
     let evidence = observe(machine.path());
@@ -187,7 +258,7 @@ fn a_machine_that_says_nothing_is_all_gaps() {
 }
 
 #[test]
-fn damage_harms_nobody() {
+fn any_damage_is_survived() {
     let mut all = Vec::new();
     files(&fixture(), &mut all);
     all.sort();
@@ -201,12 +272,12 @@ fn damage_harms_nobody() {
     for round in 0..60 {
         let machine = copy();
         for _ in 0..=round % 5 {
-            let victim = &all[random(all.len())];
-            let victim = machine.path().join(victim.strip_prefix(&whole).expect("inside"));
-            if victim.ends_with("machine") {
+            let file = &all[random(all.len())];
+            let file = machine.path().join(file.strip_prefix(&whole).expect("inside"));
+            if file.ends_with("machine") {
                 continue;
             }
-            let mut bytes = fs::read(&victim).expect("a file");
+            let mut bytes = fs::read(&file).expect("a file");
             match random(3) {
                 0 => bytes.truncate(random(bytes.len())),
                 1 => {
@@ -219,7 +290,7 @@ fn damage_harms_nobody() {
                 }
                 _ => bytes.extend_from_slice(&[0xff; 64]),
             }
-            fs::write(&victim, bytes).expect("to write");
+            fs::write(&file, bytes).expect("to write");
         }
         let evidence = observe(machine.path());
         assert_eq!(evidence.schema_version, model::Evidence::SCHEMA_VERSION);

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use sys::probe_socket::{Carries, ProbeSocket, Settings};
+use sys::probe_socket::{ProbeSocket, Settings, SocketKind};
 
 use crate::Error;
 
@@ -12,7 +12,7 @@ use crate::Error;
 ///
 /// No route.
 pub(crate) fn source_address(to: SocketAddr, settings: &Settings) -> Result<IpAddr, Error> {
-    let socket = ProbeSocket::open(Carries::Udp, settings)?;
+    let socket = ProbeSocket::open(SocketKind::Udp, settings)?;
     // connect(2) needs a port; nothing is sent.
     let to = SocketAddr::new(to.ip(), to.port().max(1));
     socket.connect(to).map_err(|errno| Error::send(errno, to.ip()))?;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use model::ReplyKind;
 use rustix::io::Errno;
-use sys::probe_socket::{ProbeSocket, Received, Told};
-use wire::packet::icmp::meaning;
+use sys::probe_socket::{ErrorQueueEvent, ProbeSocket, Received};
+use wire::packet::icmp::error_kind;
 
 use crate::Error;
 
@@ -81,7 +81,7 @@ impl SequencedSocket {
             self.first.get_or_insert(number);
         } else {
             self.first = None;
-            self.socket.count_stamps_anew();
+            self.socket.restart_timestamp_ids();
         }
         sent
     }
@@ -93,24 +93,24 @@ impl SequencedSocket {
     /// The socket cannot be used any more.
     pub(crate) fn poll(&mut self, report: &mut dyn FnMut(SocketEvent<'_>)) -> Result<(), Error> {
         for _ in 0..MAX_PACKETS_PER_POLL {
-            match self.socket.told(&mut self.buffer)? {
+            match self.socket.read_error_queue(&mut self.buffer)? {
                 None => break,
-                Some(Told::Sent { key, at }) => {
+                Some(ErrorQueueEvent::Sent { key, at }) => {
                     if let Some(first) = self.first {
                         report(SocketEvent::Sent(first.saturating_add(u64::from(key)), at));
                     }
                 }
-                Some(Told::Error(error)) => {
+                Some(ErrorQueueEvent::Error(error)) => {
                     let (Some((kind, code)), Some(from)) = (error.icmp, error.offender) else {
                         continue;
                     };
-                    if let Some(kind) = meaning(self.socket.is_v6(), kind, code) {
+                    if let Some(kind) = error_kind(self.socket.is_v6(), kind, code) {
                         let payload = self.buffer.get(..error.length).unwrap_or_default();
                         let at = Timestamp::now(error.at);
                         report(SocketEvent::IcmpError { kind, from, payload, at });
                     }
                 }
-                Some(Told::Other) => {}
+                Some(ErrorQueueEvent::Other) => {}
             }
         }
         for _ in 0..MAX_PACKETS_PER_POLL {

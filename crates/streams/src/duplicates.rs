@@ -51,11 +51,11 @@ impl DuplicateFilter {
         let now = (at >> TICK_BITS) as u32;
         // Equal hashes are rare: all are compared at once first.
         if self.hashes.iter().fold(false, |found, known| found | (*known == hash)) {
-            let identified = ip.id.is_some_and(|id| id != 0) || tcp.flags.has(Flags::SYN);
+            let identified = ip.id.is_some_and(|id| id != 0) || tcp.flags.all(Flags::SYN);
             let mut all = self.hashes.iter().zip(&self.times).zip(&self.hops);
             if all.any(|((known, then), hops)| {
                 let max_delay =
-                    if identified || *hops != ip.hops { MAX_DELAY } else { MAX_DELAY_WITHOUT_ID };
+                    if identified || *hops != ip.ttl { MAX_DELAY } else { MAX_DELAY_WITHOUT_ID };
                 // Times of two interfaces may be a little out of order.
                 let apart = now.wrapping_sub(*then).min(then.wrapping_sub(now));
                 *known == hash && apart <= (max_delay >> TICK_BITS) as u32
@@ -67,7 +67,7 @@ impl DuplicateFilter {
         if let (Some(known), Some(then), Some(hops)) =
             (self.hashes.get_mut(slot), self.times.get_mut(slot), self.hops.get_mut(slot))
         {
-            (*known, *then, *hops) = (hash, now, ip.hops);
+            (*known, *then, *hops) = (hash, now, ip.ttl);
         }
         self.next = self.next.wrapping_add(1);
         false

@@ -142,9 +142,9 @@ impl LossRecovery {
     /// Verifies the checksum of a segment.
     #[cold]
     pub(crate) fn verify_checksum(&mut self, ip: &Ip<'_>) {
-        let (verified, bad) = match checksum(ip, tcp::CHECKSUM) {
-            Some(Checksum::Right) => (1, 0),
-            Some(Checksum::Wrong) => (1, 1),
+        let (verified, bad) = match checksum(ip, tcp::CHECKSUM_OFFSET) {
+            Some(Checksum::Correct) => (1, 0),
+            Some(Checksum::Incorrect) => (1, 1),
             Some(Checksum::Offloaded) | None => (0, 0),
         };
         self.checksums.verified = self.checksums.verified.saturating_add(verified);

@@ -167,7 +167,7 @@ impl StallDetector {
         tcp: &Tcp<'_>,
         at: Nanos,
     ) -> Option<OwnStall> {
-        if tcp.length > 0 || tcp.flags.has(Flags::FIN) || tcp.flags.has(Flags::SYN) {
+        if tcp.length > 0 || tcp.flags.all(Flags::FIN) || tcp.flags.all(Flags::SYN) {
             // The peer had something to send: its acknowledgement came along.
             self.small_sent_at = OptionalTime::default();
             self.small_acknowledged_at = OptionalTime::default();
@@ -190,10 +190,10 @@ impl StallDetector {
         tcp: &Tcp<'_>,
         at: Nanos,
     ) -> Option<OwnStall> {
-        if own.counts.data_packets == 0 || tcp.flags.has(Flags::SYN) {
+        if own.counts.data_packets == 0 || tcp.flags.all(Flags::SYN) {
             return None;
         }
-        if tcp.flags.has(Flags::RST) {
+        if tcp.flags.all(Flags::RST) {
             return self.end(at);
         }
         let window = peer.window?;

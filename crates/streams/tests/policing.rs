@@ -45,7 +45,7 @@ fn responses(path: &Path) -> Vec<Response> {
     let mut table = Table::new();
     let mut watched: HashMap<u64, Ends<Watched>> = HashMap::new();
     let Ok(mut capture) = Capture::open(path) else { return all };
-    let read = capture.packets(|packet| {
+    let read = capture.for_each_packet(|packet| {
         let Ok(decoded) = decode(packet.link, packet.bytes, packet.length) else {
             return ControlFlow::Continue(());
         };

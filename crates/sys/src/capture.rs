@@ -1,24 +1,24 @@
-//! Capture files: opened, decompressed (gzip, zstd), and handed over packet by packet.
+//! Capture files: opened, decompressed (gzip, zstd), and passed on packet by packet.
 //!
-//! A file, standard input (`-`) or anything that reads. Memory is that of one buffer, whatever the
-//! length of the capture; a record larger than it makes it grow, up to the largest record that
-//! `wire::capture` takes.
+//! A file, standard input (`-`) or anything that implements `Read`. Takes the memory of one buffer,
+//! whatever the length of the capture; a record that is larger makes the buffer grow, up to the
+//! largest record that `wire::capture` accepts.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use wire::capture::{Broken, Packet, RECORD_LIMIT, Reader, Step};
+use wire::capture::{Damage, MAX_RECORD_BYTES, Packet, Reader, Step};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes that are read at once.
-const BUFFER: usize = 256 << 10;
-/// Packets that are handed over at once.
-pub const BATCH: usize = 256;
-/// Bytes in front of decompression.
-const COMPRESSED: usize = 256 << 10;
+/// Size of the buffer in which records are parsed.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Most packets in one batch.
+pub const MAX_BATCH_PACKETS: usize = 256;
+/// Size of the buffer before decompression.
+const COMPRESSED_BUFFER_BYTES: usize = 256 << 10;
 
 /// A capture that is being read.
 pub struct Capture {
@@ -27,22 +27,38 @@ pub struct Capture {
     compressed: bool,
     reader: Reader,
     buffer: Vec<u8>,
-    /// What of the buffer has not been taken yet.
+    /// The part of the buffer that is not parsed yet. Both are at most its length.
     start: usize,
     end: usize,
 }
 
 /// How reading ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum ReadEnd {
     /// At the end of the file, after a whole record.
-    Whole,
-    /// At the end of the file, within a record: so many bytes are left.
-    Cut(usize),
+    Complete,
+    /// At the end of the file, within a record, of which this many bytes are there.
+    Truncated(usize),
     /// At damage.
-    Broken(Broken),
-    /// Whoever reads has seen enough.
-    Enough,
+    Damaged(Damage),
+    /// The caller stopped it.
+    Stopped,
+}
+
+/// Compressions, by their first bytes.
+enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    fn of(magic: &[u8]) -> Option<Self> {
+        match magic {
+            [0x1f, 0x8b, ..] => Some(Compression::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd] => Some(Compression::Zstd),
+            _ => None,
+        }
+    }
 }
 
 impl Capture {
@@ -50,17 +66,17 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// It cannot be opened or read, or it is compressed in a way that cannot be.
+    /// It cannot be opened or read, or its compression is damaged.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         if path == Path::new("-") {
-            return Capture::of("standard input", io::stdin());
+            return Capture::from_reader("standard input", io::stdin());
         }
         let file = File::open(path).map_err(|error| failed(&name, &error))?;
         if file.metadata().is_ok_and(|meta| meta.is_dir()) {
-            return Err(Error::new("read the capture", name, "it is a folder", Kind::Other));
+            return Err(Error::new("read the capture", name, "it is a folder", ErrorKind::Other));
         }
-        Capture::of(&name, file)
+        Capture::from_reader(&name, file)
     }
 
     /// Reads from anything; `name` is for errors.
@@ -68,103 +84,105 @@ impl Capture {
     /// # Errors
     ///
     /// As [`Capture::open`].
-    pub fn of(name: &str, mut source: impl Read + Send + 'static) -> Result<Self> {
-        // The first bytes tell whether it is compressed; they may come one by one.
-        let mut magic = [0; 4];
-        let mut have = 0;
-        while have < magic.len() {
-            match source.read(&mut magic[have..]) {
+    pub fn from_reader(name: &str, mut source: impl Read + Send + 'static) -> Result<Self> {
+        // The first bytes show whether it is compressed; they may come one by one.
+        let mut magic = Vec::with_capacity(4);
+        while magic.len() < 4 {
+            let mut byte = [0];
+            match source.read(&mut byte) {
                 Ok(0) => break,
-                Ok(read) => have += read,
+                Ok(_) => magic.extend(byte),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed(name, &error)),
             }
         }
-        let whole = io::Cursor::new(magic[..have].to_vec()).chain(source);
-        let buffered = BufReader::with_capacity(COMPRESSED, whole);
-        let source: Box<dyn Read + Send> = match magic {
-            [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(buffered)),
-            [0x28, 0xb5, 0x2f, 0xfd] => {
+        let compression = Compression::of(&magic);
+        let compressed = compression.is_some();
+        let whole = io::Cursor::new(magic).chain(source);
+        let buffered = BufReader::with_capacity(COMPRESSED_BUFFER_BYTES, whole);
+        let source: Box<dyn Read + Send> = match compression {
+            Some(Compression::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(buffered)),
+            Some(Compression::Zstd) => {
                 let decoder = zstd::Decoder::with_buffer(buffered);
                 Box::new(decoder.map_err(|error| failed(name, &error))?)
             }
-            _ => Box::new(buffered.into_inner()),
+            None => Box::new(buffered.into_inner()),
         };
-        let compressed = matches!(magic, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd]);
-        let (reader, buffer) = (Reader::new(), vec![0; BUFFER]);
+        let (reader, buffer) = (Reader::new(), vec![0; BUFFER_BYTES]);
         Ok(Capture { name: name.to_string(), source, compressed, reader, buffer, start: 0, end: 0 })
     }
 
-    /// Hands over packet by packet until the end, or until `each` breaks. It may be called again:
-    /// after [`End::Enough`] it goes on, at the end of a file that has grown since too.
+    /// Calls for each packet until the end, or until the call breaks. It may be called again: after
+    /// [`ReadEnd::Stopped`], and at the end of a file that has grown since, it continues.
     ///
     /// # Errors
     ///
-    /// The source cannot be read any further (a broken disk, damaged compression). What was handed
-    /// over before is sound.
-    pub fn packets(&mut self, mut each: impl FnMut(Packet<'_>) -> ControlFlow<()>) -> Result<End> {
+    /// The source cannot be read any further (a broken disk, damaged compression). The packets before
+    /// are sound.
+    pub fn for_each_packet(
+        &mut self,
+        mut each: impl FnMut(Packet<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadEnd> {
         loop {
-            let (taken, step) = self.reader.step(&self.buffer[self.start..self.end]);
+            let unparsed = self.buffer.get(self.start..self.end).unwrap_or_default();
+            let (taken, step) = self.reader.step(unparsed);
             self.start += taken;
             match step {
                 Step::Packet(packet) => {
                     if each(packet).is_break() {
-                        return Ok(End::Enough);
+                        return Ok(ReadEnd::Stopped);
                     }
                 }
-                Step::Other | Step::Comment(_) => {}
-                Step::More(wanted) => {
-                    if !self.fill(wanted)? {
-                        let left = self.end - self.start;
-                        return Ok(if left == 0 { End::Whole } else { End::Cut(left) });
+                Step::Skipped | Step::Comment(_) => {}
+                Step::NeedBytes(needed) => {
+                    if !self.fill(needed)? {
+                        return Ok(self.end_of_source());
                     }
                 }
-                Step::Broken(broken) => return Ok(End::Broken(broken)),
+                Step::Damaged(damage) => return Ok(ReadEnd::Damaged(damage)),
             }
         }
     }
 
-    /// The same, several packets at once: as many as are there, up to [`BATCH`].
+    /// The same in batches: as many packets as are in the buffer, up to [`MAX_BATCH_PACKETS`].
     ///
     /// # Errors
     ///
-    /// As [`Capture::packets`].
-    pub fn batches(
+    /// As [`Capture::for_each_packet`].
+    pub fn for_each_batch(
         &mut self,
         mut each: impl FnMut(&[Packet<'_>]) -> ControlFlow<()>,
-    ) -> Result<End> {
+    ) -> Result<ReadEnd> {
         loop {
-            let mut batch = Vec::with_capacity(BATCH);
+            let mut batch = Vec::with_capacity(MAX_BATCH_PACKETS);
             let last = loop {
-                let (taken, step) = self.reader.step(&self.buffer[self.start..self.end]);
+                let unparsed = self.buffer.get(self.start..self.end).unwrap_or_default();
+                let (taken, step) = self.reader.step(unparsed);
                 self.start += taken;
                 match step {
                     Step::Packet(packet) => {
                         batch.push(packet);
-                        if batch.len() == BATCH {
+                        if batch.len() == MAX_BATCH_PACKETS {
                             break None;
                         }
                     }
-                    Step::Other | Step::Comment(_) => {}
-                    Step::More(wanted) => break Some(Ok(wanted)),
-                    Step::Broken(broken) => break Some(Err(broken)),
+                    Step::Skipped | Step::Comment(_) => {}
+                    Step::NeedBytes(needed) => break Some(Ok(needed)),
+                    Step::Damaged(damage) => break Some(Err(damage)),
                 }
             };
             if !batch.is_empty() && each(&batch).is_break() {
-                return Ok(End::Enough);
+                return Ok(ReadEnd::Stopped);
             }
             match last {
-                Some(Ok(wanted)) if !self.fill(wanted)? => {
-                    let left = self.end - self.start;
-                    return Ok(if left == 0 { End::Whole } else { End::Cut(left) });
-                }
-                Some(Err(broken)) => return Ok(End::Broken(broken)),
+                Some(Ok(needed)) if !self.fill(needed)? => return Ok(self.end_of_source()),
+                Some(Err(damage)) => return Ok(ReadEnd::Damaged(damage)),
                 None | Some(Ok(_)) => {}
             }
         }
     }
 
-    /// Whether it is compressed: then it cannot be read on when it grows.
+    /// Whether it is compressed: then it cannot be continued when it grows.
     pub fn is_compressed(&self) -> bool {
         self.compressed
     }
@@ -174,21 +192,30 @@ impl Capture {
         &self.reader
     }
 
-    /// Reads until `wanted` bytes are there; `false` at the end of the source.
-    fn fill(&mut self, wanted: usize) -> Result<bool> {
+    /// How reading ended at the end of the source.
+    fn end_of_source(&self) -> ReadEnd {
+        match self.end - self.start {
+            0 => ReadEnd::Complete,
+            left => ReadEnd::Truncated(left),
+        }
+    }
+
+    /// Reads until `needed` bytes are in the buffer; `false` at the end of the source.
+    fn fill(&mut self, needed: usize) -> Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
-        // A record and its block header; a little more than the largest record.
-        let room = wanted.min(RECORD_LIMIT + BUFFER);
+        // A record and its block header: a little more than the largest record.
+        let room = needed.min(MAX_RECORD_BYTES + BUFFER_BYTES);
         if self.buffer.len() < room {
             self.buffer.resize(room.next_power_of_two(), 0);
         }
-        while self.end < wanted {
-            match self.source.read(&mut self.buffer[self.end..]) {
+        while self.end < needed {
+            let free = self.buffer.get_mut(self.end..).unwrap_or_default();
+            match self.source.read(free) {
                 Ok(0) => return Ok(false),
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A compressed file that ends too soon: what came out of it is there.
+                // A compressed file that ends too early: what could be decompressed is there.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
                 Err(error) => return Err(failed(&self.name, &error)),
             }
@@ -198,14 +225,7 @@ impl Capture {
 }
 
 fn failed(name: &str, error: &io::Error) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::NotFound => Kind::NotFound,
-        io::ErrorKind::PermissionDenied => Kind::Permission,
-        _ => Kind::Other,
-    };
-    let words = error.to_string();
-    let words = words.split(" (os error").next().unwrap_or(&words).to_lowercase();
-    Error::new("read the capture", name, words, kind)
+    Error::from_io("read the capture", name, error)
 }
 
 #[cfg(test)]
@@ -229,9 +249,9 @@ mod tests {
         file
     }
 
-    fn count(mut capture: Capture) -> (usize, End) {
+    fn count(mut capture: Capture) -> (usize, ReadEnd) {
         let mut packets = 0;
-        let end = capture.packets(|packet| {
+        let end = capture.for_each_packet(|packet| {
             assert!(packet.bytes.iter().all(|byte| *byte == packets as u8));
             packets += 1;
             ControlFlow::Continue(())
@@ -239,44 +259,44 @@ mod tests {
         (packets, end.expect("a source that can be read"))
     }
 
-    fn of(bytes: Vec<u8>) -> (usize, End) {
-        count(Capture::of("a test", io::Cursor::new(bytes)).expect("a capture"))
+    fn of(bytes: Vec<u8>) -> (usize, ReadEnd) {
+        count(Capture::from_reader("a test", io::Cursor::new(bytes)).expect("a capture"))
     }
 
     #[test]
     fn plain_and_compressed() {
         let file = pcap(3000, 1000);
-        assert_eq!(of(file.clone()), (3000, End::Whole));
+        assert_eq!(of(file.clone()), (3000, ReadEnd::Complete));
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&file).unwrap();
         let gzip = gzip.finish().unwrap();
-        assert_eq!(of(gzip.clone()), (3000, End::Whole));
+        assert_eq!(of(gzip.clone()), (3000, ReadEnd::Complete));
         let zstd = zstd::encode_all(&file[..], 1).unwrap();
-        assert_eq!(of(zstd), (3000, End::Whole));
-        // Cut within the compression: what came out of it counts.
+        assert_eq!(of(zstd), (3000, ReadEnd::Complete));
+        // Cut within the compression: what could be decompressed counts.
         let (packets, end) = of(gzip[..gzip.len() / 2].to_vec());
         assert!(packets > 500 && packets < 3000, "{packets} {end:?}");
     }
 
     #[test]
     fn records_larger_than_the_buffer() {
-        assert_eq!(of(pcap(3, 5 << 20)), (3, End::Whole));
+        assert_eq!(of(pcap(3, 5 << 20)), (3, ReadEnd::Complete));
     }
 
     #[test]
-    fn what_is_cut_or_nothing_is_said() {
+    fn truncated_empty_and_foreign_files_end_as_such() {
         let mut file = pcap(3, 100);
         file.truncate(file.len() - 10);
-        assert_eq!(of(file), (2, End::Cut(106)));
-        assert_eq!(of(Vec::new()), (0, End::Whole));
-        assert!(matches!(of(b"GET / HTTP/1.1".to_vec()).1, End::Broken(_)));
+        assert_eq!(of(file), (2, ReadEnd::Truncated(106)));
+        assert_eq!(of(Vec::new()), (0, ReadEnd::Complete));
+        assert!(matches!(of(b"GET / HTTP/1.1".to_vec()).1, ReadEnd::Damaged(_)));
         let missing = Capture::open(Path::new("no/such/file")).err().expect("an error");
         assert!(missing.to_string().starts_with("cannot read the capture no/such/file: no such"));
         assert!(Capture::open(Path::new(".")).is_err());
     }
 
     #[test]
-    fn a_file_that_grows_is_read_on() {
+    fn a_file_that_grows_is_continued() {
         let file = pcap(4, 100);
         let path = tempfile::NamedTempFile::new().unwrap();
         let mut writer = File::create(path.path()).unwrap();
@@ -284,14 +304,14 @@ mod tests {
         let mut capture = Capture::open(path.path()).unwrap();
         let mut packets = 0;
         let mut read = |capture: &mut Capture| {
-            capture.packets(|_| {
+            capture.for_each_packet(|_| {
                 packets += 1;
                 ControlFlow::Continue(())
             })
         };
-        assert_eq!(read(&mut capture).unwrap(), End::Cut(44));
+        assert_eq!(read(&mut capture).unwrap(), ReadEnd::Truncated(44));
         writer.write_all(&file[300..]).unwrap();
-        assert_eq!(read(&mut capture).unwrap(), End::Whole);
+        assert_eq!(read(&mut capture).unwrap(), ReadEnd::Complete);
         assert_eq!(packets, 4);
     }
 }

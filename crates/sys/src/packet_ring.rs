@@ -1,9 +1,9 @@
 //! Packets of an interface, from a ring of blocks that the kernel fills and this process empties
-//! (AF_PACKET, TPACKET_V3). Nothing is copied but packets that need a header or a tag put back.
+//! (AF_PACKET, TPACKET_V3). Only packets that need a header or a tag put back are copied.
 //!
 //! - [`PacketRing`]: the socket and its ring
-//! - [`frame`]: one block to frames, as files have them
-//! - [`wait`]: until a ring has something
+//! - [`frame`]: a block to frames, as capture files have them
+//! - [`wait`]: waits for packets
 
 use std::ffi::c_int;
 use std::fs;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::netdevice::{index_to_name, name_to_index};
 use wire::capture::LinkType;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Instruction;
 
 pub mod frame;
@@ -27,51 +27,51 @@ pub use frame::Frame;
 
 use frame::OUTGOING;
 use map::Map;
-use socket::{attach, bind, get, kind, packet_socket, set};
+use socket::{attach, bind, device_type, get, packet_socket, set};
 
-/// The name that stands for all interfaces.
+/// The name for all interfaces.
 pub const ANY: &str = "any";
-/// Most bytes of a packet that are kept, where nothing else is asked: what tcpdump has.
+/// Most bytes of a packet that are kept, by default: tcpdump's default too.
 pub const SNAP_LENGTH: u32 = 262_144;
-/// Fewest bytes of a ring.
-pub const BUFFER_LEAST: usize = 512 << 10;
-/// Most bytes of a ring.
-pub const BUFFER_MOST: usize = 1 << 30;
+/// Smallest ring.
+pub const MIN_BUFFER_BYTES: usize = 512 << 10;
+/// Largest ring.
+pub const MAX_BUFFER_BYTES: usize = 1 << 30;
 /// How long the kernel holds back a block that is not full.
-pub const HOLD: Duration = Duration::from_millis(50);
+pub const BLOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Most and fewest bytes of a block. A packet longer than a block is cut to it.
-const BLOCK: std::ops::RangeInclusive<usize> = 128 << 10..=1 << 20;
-/// Bytes of a frame; of no meaning in this version, but looked at.
-const FRAME: usize = 2048;
+/// Smallest and largest block. A packet longer than a block is cut to it.
+const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=1 << 20;
+/// Bytes of a frame: without meaning in TPACKET_V3, but checked by the kernel.
+const FRAME_BYTES: usize = 2048;
 /// Classic BPF: return a constant, the bytes to keep of a packet.
 const RETURN: u16 = 0x06;
 
-/// Most instructions that the kernel takes (`BPF_MAXINSNS`).
-const PROGRAM: usize = 4096;
-/// Before a program for all interfaces: what was sent on the loopback comes again as received, and
-/// need not be in the ring twice. Reads the kind of device and the type of the packet.
+/// Longest program that the kernel accepts (`BPF_MAXINSNS`).
+const MAX_PROGRAM_INSTRUCTIONS: usize = 4096;
+/// Runs before a program for all interfaces: packets sent on the loopback come again as received, and
+/// need not be in the ring twice. Reads the type of the device and the type of the packet.
 const NOT_SENT_ON_LOOPBACK: [Instruction; 5] = [
-    Instruction { code: LOAD, if_true: 0, if_false: 0, operand: BESIDE + 28 },
+    Instruction { code: LOAD, if_true: 0, if_false: 0, operand: ANCILLARY_OFFSET + 28 },
     Instruction { code: EQUAL, if_true: 0, if_false: 3, operand: libc::ARPHRD_LOOPBACK as u32 },
-    Instruction { code: LOAD, if_true: 0, if_false: 0, operand: BESIDE + 4 },
+    Instruction { code: LOAD, if_true: 0, if_false: 0, operand: ANCILLARY_OFFSET + 4 },
     Instruction { code: EQUAL, if_true: 0, if_false: 1, operand: OUTGOING as u32 },
-    constant(0),
+    return_constant(0),
 ];
-/// Classic BPF: load a word; leap if it equals a constant; what the kernel knows beside the packet
-/// (`SKF_AD_OFF`, `SKF_AD_HATYPE`, `SKF_AD_PKTTYPE` of linux/filter.h).
+/// Classic BPF: load a word; jump if it equals a constant; ancillary data of the packet (`SKF_AD_OFF`,
+/// `SKF_AD_HATYPE`, `SKF_AD_PKTTYPE` of linux/filter.h).
 const LOAD: u16 = 0x20;
 const EQUAL: u16 = 0x15;
-const BESIDE: u32 = libc::SKF_AD_OFF as u32;
+const ANCILLARY_OFFSET: u32 = libc::SKF_AD_OFF as u32;
 
 /// How to capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Most bytes of a packet that are kept.
     pub snap_length: u32,
-    /// Whether frames for other hosts are wanted.
+    /// Whether to capture frames for other hosts.
     pub promiscuous: bool,
-    /// Bytes of the ring; rounded to whole blocks, [`BUFFER_LEAST`] to [`BUFFER_MOST`].
+    /// Bytes of the ring; rounded to whole blocks, [`MIN_BUFFER_BYTES`] to [`MAX_BUFFER_BYTES`].
     pub buffer_bytes: usize,
 }
 
@@ -102,30 +102,30 @@ pub struct PacketRing {
 /// What the kernel counted since the ring was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that passed the kernel's filter, those dropped among them.
+    /// Packets that passed the kernel's filter, including those dropped.
     pub received: u64,
     /// Packets that found the ring full.
     pub dropped: u64,
 }
 
-/// What a ring had.
+/// What [`PacketRing::read_block`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum BlockRead {
     /// Nothing yet.
-    Nothing,
-    /// A block, all of whose frames were handed over.
-    Block,
-    /// A block, of whose frames no more were wanted; the others are lost.
-    Enough,
+    Empty,
+    /// A block, of which every frame was read.
+    Whole,
+    /// A block, whose remaining frames the caller did not want; they are lost.
+    Stopped,
 }
 
-/// What has become of an interface.
+/// What is wrong with an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
-    /// It is down; packets come again when it is up.
+pub enum InterfaceProblem {
+    /// It is down; packets resume when it is up.
     Down,
     /// It was removed.
-    Gone,
+    Removed,
 }
 
 /// Names of the interfaces of the calling thread's network namespace.
@@ -136,51 +136,53 @@ pub fn interfaces() -> Vec<String> {
 }
 
 impl PacketRing {
-    /// Makes the socket and the ring for an interface of the calling thread's network namespace,
-    /// or for [`ANY`]. No packet comes before [`PacketRing::start`].
+    /// Opens the socket and the ring for an interface of the calling thread's network namespace, or for
+    /// [`ANY`]. No packet comes before [`PacketRing::start`].
     ///
     /// # Errors
     ///
-    /// No such interface (with those there are), no right, no memory for the ring.
+    /// No such interface (the error lists those that exist), no right to capture, no memory for the
+    /// ring.
     pub fn open(name: &str, settings: Settings) -> Result<Self> {
         let index = if name == ANY { 0 } else { index(name)? };
         let mut socket = packet_socket(libc::SOCK_RAW, name)?;
-        // Bound without a protocol: nothing comes yet, and the kernel tells its kind.
+        // Bound without a protocol: nothing comes yet, but the kernel reports the type of the device.
         bind(&socket, 0, index).map_err(|errno| failed("open", name, errno))?;
-        let kind = if index == 0 { None } else { kind(&socket) };
-        let link = kind.map_or(LinkType::LINUX_SLL2, link);
+        let device_type = if index == 0 { None } else { device_type(&socket) };
+        let link = device_type.map_or(LinkType::LINUX_SLL2, link_type);
         if link == LinkType::LINUX_SLL2 {
-            // The kernel takes away whatever header there is, and the cooked one stands for it.
+            // The kernel removes the link header, whatever it is; the cooked one replaces it.
             socket = packet_socket(libc::SOCK_DGRAM, name)?;
         }
         let version = libc::tpacket_versions::TPACKET_V3 as c_int;
         set(&socket, libc::PACKET_VERSION, &version)
             .map_err(|errno| failed("open", name, errno))?;
-        let asked = settings.buffer_bytes.clamp(BUFFER_LEAST, BUFFER_MOST);
-        let block_bytes = (asked / 16).next_power_of_two().clamp(*BLOCK.start(), *BLOCK.end());
-        let blocks = (asked / block_bytes).max(2);
+        let wanted = settings.buffer_bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES);
+        let block_bytes =
+            (wanted / 16).next_power_of_two().clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
+        let blocks = (wanted / block_bytes).max(2);
         // All of these are well below 32 bits.
         let request = libc::tpacket_req3 {
             tp_block_size: block_bytes as u32,
             tp_block_nr: blocks as u32,
-            tp_frame_size: FRAME as u32,
-            tp_frame_nr: (block_bytes / FRAME * blocks) as u32,
-            tp_retire_blk_tov: HOLD.as_millis() as u32,
+            tp_frame_size: FRAME_BYTES as u32,
+            tp_frame_nr: (block_bytes / FRAME_BYTES * blocks) as u32,
+            tp_retire_blk_tov: BLOCK_TIMEOUT.as_millis() as u32,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
         let no_memory = |errno| {
             let mut error = failed("make the ring of packets for", name, errno);
             if errno == Errno::NOMEM {
-                error.what.push_str("; a smaller --buffer may fit");
+                error.reason.push_str("; a smaller --buffer may fit");
             }
             error
         };
         set(&socket, libc::PACKET_RX_RING, &request).map_err(no_memory)?;
-        let map = Map::of(&socket, block_bytes * blocks).map_err(no_memory)?;
-        if kind == Some(libc::ARPHRD_LOOPBACK) {
+        let map = Map::new(&socket, block_bytes * blocks).map_err(no_memory)?;
+        if device_type == Some(libc::ARPHRD_LOOPBACK) {
             // The loopback gives each packet twice, as sent and as received; the latter is kept.
-            // Kernels before 4.20 cannot leave it out: `frame` does.
+            // Kernels before 4.20 cannot drop the former: `frame` does.
             let _ = set(&socket, libc::PACKET_IGNORE_OUTGOING, &1i32);
         }
         if settings.promiscuous && index != 0 {
@@ -208,12 +210,12 @@ impl PacketRing {
         })
     }
 
-    /// The name that was asked for.
+    /// The name of its interface, or [`ANY`].
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its frames begin with.
+    /// Link type of its frames.
     pub fn link(&self) -> LinkType {
         self.link
     }
@@ -223,52 +225,53 @@ impl PacketRing {
         self.map.bytes
     }
 
-    /// Lets packets come: those that pass the program, or all.
+    /// Starts capturing: packets that pass the program, or all.
     ///
     /// # Errors
     ///
-    /// The kernel does not take the program, or the interface is gone.
+    /// The kernel does not accept the program, or the interface was removed.
     pub fn start(&mut self, program: Option<&[Instruction]>) -> Result<()> {
-        let all = [constant(self.settings.snap_length)];
+        let all = [return_constant(self.settings.snap_length)];
         let program = program.unwrap_or(&all);
-        let once: Vec<Instruction> = NOT_SENT_ON_LOOPBACK.iter().chain(program).copied().collect();
-        let several = self.index == 0 && once.len() <= PROGRAM;
-        attach(&self.socket, if several { &once } else { program })
+        let without_sent: Vec<Instruction> =
+            NOT_SENT_ON_LOOPBACK.iter().chain(program).copied().collect();
+        let fits = self.index == 0 && without_sent.len() <= MAX_PROGRAM_INSTRUCTIONS;
+        attach(&self.socket, if fits { &without_sent } else { program })
             .map_err(|errno| failed("filter the packets of", &self.name, errno))?;
         bind(&self.socket, libc::ETH_P_ALL as u16, self.index)
             .map_err(|errno| failed("capture on", &self.name, errno))
     }
 
-    /// Lets no more packets come. Those in the ring can still be taken; the last of them are there
-    /// after [`HOLD`].
+    /// Stops capturing. Packets in the ring can still be read; the last of them are there after
+    /// [`BLOCK_TIMEOUT`].
     ///
     /// # Errors
     ///
-    /// The kernel does not take a program that refuses all.
+    /// The kernel does not accept a program that drops all packets.
     pub fn stop(&mut self) -> Result<()> {
-        attach(&self.socket, &[constant(0)])
+        attach(&self.socket, &[return_constant(0)])
             .map_err(|errno| failed("stop capturing on", &self.name, errno))
     }
 
-    /// Hands over the frames of the next block, if there is one.
-    pub fn take(&mut self, mut each: impl FnMut(Frame<'_>) -> ControlFlow<()>) -> Taken {
+    /// Calls for each frame of the next block, if there is one.
+    pub fn read_block(&mut self, mut each: impl FnMut(Frame<'_>) -> ControlFlow<()>) -> BlockRead {
         let block = self.map.block(self.next, self.block_bytes);
-        let Some(bytes) = block.bytes() else { return Taken::Nothing };
+        let Some(bytes) = block.bytes() else { return BlockRead::Empty };
         let snap = self.settings.snap_length as usize;
-        let done = frame::each(bytes, self.link, snap, &mut self.scratch, &mut each);
-        block.give_back();
+        let done = frame::for_each_frame(bytes, self.link, snap, &mut self.scratch, &mut each);
+        block.return_to_kernel();
         self.next = (self.next + 1) % self.blocks;
-        if done.is_break() { Taken::Enough } else { Taken::Block }
+        if done.is_break() { BlockRead::Stopped } else { BlockRead::Whole }
     }
 
-    /// What the kernel counted until now.
+    /// What the kernel has counted so far.
     ///
     /// # Errors
     ///
-    /// The kernel does not tell.
+    /// The kernel returns no counts.
     pub fn counts(&mut self) -> Result<Counts> {
         let mut new = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        // Reading sets the kernel's own back to zero.
+        // Reading resets the kernel's counts to zero.
         get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut new)
             .map_err(|errno| failed("count the packets of", &self.name, errno))?;
         self.counts.received += u64::from(new.tp_packets);
@@ -276,15 +279,15 @@ impl PacketRing {
         Ok(self.counts)
     }
 
-    /// What has become of the interface since this was last asked.
-    pub fn trouble(&self) -> Option<Trouble> {
+    /// What has happened to the interface since the last call.
+    pub fn interface_problem(&self) -> Option<InterfaceProblem> {
         let mut error: c_int = 0;
-        let asked = get(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error);
-        if asked.is_ok() && error == 0 {
+        let read = get(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error);
+        if read.is_ok() && error == 0 {
             return None;
         }
-        let gone = self.index != 0 && index_to_name(&self.socket, self.index).is_err();
-        Some(if gone { Trouble::Gone } else { Trouble::Down })
+        let removed = self.index != 0 && index_to_name(&self.socket, self.index).is_err();
+        Some(if removed { InterfaceProblem::Removed } else { InterfaceProblem::Down })
     }
 }
 
@@ -294,31 +297,31 @@ impl AsFd for PacketRing {
     }
 }
 
-/// Waits until one of the rings has something, a signal comes, or the time is over.
+/// Waits until one of the rings has packets, a signal comes, or the time is over.
 ///
 /// # Errors
 ///
-/// The kernel cannot wait for so many.
+/// The kernel cannot wait for that many.
 pub fn wait<'a>(rings: impl Iterator<Item = &'a PacketRing>, time: Duration) -> Result<()> {
     let wanted = PollFlags::IN | PollFlags::ERR;
     let mut all: Vec<_> = rings.map(|ring| PollFd::new(ring, wanted)).collect();
     let time = Timespec::try_from(time).ok();
     match rustix::event::poll(&mut all, time.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(Error::os("wait for", "packets", errno)),
+        Err(errno) => Err(Error::from_errno("wait for", "packets", errno)),
     }
 }
 
 fn index(name: &str) -> Result<u32> {
-    let missing = |what: &str| {
+    let missing = |reason: &str| {
         let names = interfaces().join(", ");
-        let what = format!("{what}; there are: {names}, and {ANY} for all");
-        Error::new("capture on", name, what, Kind::NotFound)
+        let reason = format!("{reason}; there are: {names}, and {ANY} for all");
+        Error::new("capture on", name, reason, ErrorKind::NotFound)
     };
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
-        return Err(missing("no interface has such a name"));
+        return Err(missing("no interface may have such a name"));
     }
-    // Any socket can be asked; this one needs no rights.
+    // Any socket will do; this one needs no rights.
     let socket =
         rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::DGRAM, None)
             .map_err(|errno| failed("open", name, errno))?;
@@ -328,19 +331,19 @@ fn index(name: &str) -> Result<u32> {
     })
 }
 
-fn failed(tried: &'static str, name: &str, errno: Errno) -> Error {
-    Error::os(tried, name, errno)
+fn failed(action: &'static str, name: &str, errno: Errno) -> Error {
+    Error::from_errno(action, name, errno)
 }
 
-const fn constant(value: u32) -> Instruction {
+const fn return_constant(value: u32) -> Instruction {
     Instruction { code: RETURN, if_true: 0, if_false: 0, operand: value }
 }
 
-/// What frames of a kind of device (`ARPHRD_*`) begin with; cooked for all that are not known.
-fn link(kind: u16) -> LinkType {
+/// Link type of the frames of a type of device (`ARPHRD_*`); cooked for all that are unknown.
+fn link_type(device_type: u16) -> LinkType {
     /// Not in libc: `ARPHRD_RAWIP` of linux/if_arp.h.
     const RAW_IP: u16 = 519;
-    match kind {
+    match device_type {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::ETHERNET,
         libc::ARPHRD_NONE | RAW_IP | libc::ARPHRD_TUNNEL | libc::ARPHRD_SIT => LinkType::RAW,
         libc::ARPHRD_IEEE80211 => LinkType::IEEE802_11,

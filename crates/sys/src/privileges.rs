@@ -1,16 +1,16 @@
-//! Becoming a user with fewer rights, once what needs root is open.
+//! Dropping root once everything that needs it is open.
 
 use std::ffi::c_int;
 
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
-/// Where users have their numbers.
-const USERS: &str = "/etc/passwd";
-/// The number of `nobody` and its group where the system does not say otherwise
-/// (`/proc/sys/kernel/overflowuid`).
+/// The list of users and their ids.
+const PASSWD: &str = "/etc/passwd";
+/// The id of `nobody` and its group where the list of users has none (the default of
+/// `/proc/sys/kernel/overflowuid`).
 const NOBODY: u32 = 65_534;
 
 /// A user of this system.
@@ -22,88 +22,89 @@ pub struct User {
     pub group: u32,
     /// Name.
     pub name: String,
-    /// Whether it is a person's, who ran sudo; else it is `nobody`.
+    /// Whether a person ran sudo as this user; otherwise it is `nobody`.
     pub is_person: bool,
 }
 
-/// Whom root should become: the user who ran sudo, or `nobody`. `None`: this is not root.
-pub fn lesser_user() -> Option<User> {
+/// The user that root should become: the one who ran sudo, or `nobody`. `None`: this is not root.
+pub fn unprivileged_user() -> Option<User> {
     if !geteuid().is_root() {
         return None;
     }
-    let number = |name| std::env::var(name).ok();
-    let users = std::fs::read_to_string(USERS).unwrap_or_default();
-    let (id, group, name) = (number("SUDO_UID"), number("SUDO_GID"), number("SUDO_USER"));
+    let variable = |name| std::env::var(name).ok();
+    let users = std::fs::read_to_string(PASSWD).unwrap_or_default();
+    let (id, group, name) = (variable("SUDO_UID"), variable("SUDO_GID"), variable("SUDO_USER"));
     Some(choose(&users, id.as_deref(), group.as_deref(), name.as_deref()))
 }
 
-/// The user whom the variables of sudo name, or `nobody` as the list of users has it.
+/// The user in sudo's variables, or `nobody` as the list of users has it.
 fn choose(users: &str, id: Option<&str>, group: Option<&str>, name: Option<&str>) -> User {
-    // Root is not less, and the highest number means "no change" to the kernel.
-    let lesser = |text: &str| text.parse::<u32>().ok().filter(|id| *id != 0 && *id != u32::MAX);
-    if let (Some(id), Some(group)) = (id.and_then(lesser), group.and_then(lesser)) {
+    // Not root; and to the kernel the highest number means "no change".
+    let unprivileged =
+        |text: &str| text.parse::<u32>().ok().filter(|id| *id != 0 && *id != u32::MAX);
+    if let (Some(id), Some(group)) = (id.and_then(unprivileged), group.and_then(unprivileged)) {
         let name = name.map_or_else(|| id.to_string(), str::to_string);
         return User { id, group, name, is_person: true };
     }
     let nobody = users.lines().find_map(|line| {
         let mut fields = line.split(':');
         let mut numbers = (fields.next()? == "nobody").then(|| fields.skip(1))?;
-        Some((lesser(numbers.next()?)?, lesser(numbers.next()?)?))
+        Some((unprivileged(numbers.next()?)?, unprivileged(numbers.next()?)?))
     });
     let (id, group) = nobody.unwrap_or((NOBODY, NOBODY));
     User { id, group, name: "nobody".to_string(), is_person: false }
 }
 
-/// Makes this process, all its threads, that user's, for good: no groups but the user's own, no
-/// capabilities, no way back by programs that it starts.
+/// Makes this process and all its threads run as a user, for good: with no groups but the user's own,
+/// no capabilities, and no way back through programs that it starts.
 ///
 /// # Errors
 ///
-/// The kernel refuses (the user does not exist in this user namespace), or root could be had again.
+/// The kernel refuses (the user does not exist in this user namespace), or root could be regained.
 pub fn become_user(user: &User) -> Result<()> {
-    let tried = "become the user";
+    let action = "become the user";
     let failed = |errno| {
-        let on = format!("{} ({})", user.name, user.id);
-        let mut error = Error::os(tried, on, errno);
-        error.what.push_str("; --keep-root stays root");
+        let object = format!("{} ({})", user.name, user.id);
+        let mut error = Error::from_errno(action, object, errno);
+        error.reason.push_str("; --keep-root stays root");
         error
     };
-    // In this order: without the rights of root the groups could not be changed any more.
+    // In this order: without the rights of root the groups could no longer be changed.
     let (id, group) = (user.id, user.group);
     // SAFETY: one group is passed, and one is read.
     #[allow(unsafe_code)]
-    done(unsafe { libc::setgroups(1, &raw const group) }).map_err(failed)?;
+    check(unsafe { libc::setgroups(1, &raw const group) }).map_err(failed)?;
     // SAFETY: only numbers are passed. The C library does it for all threads.
     #[allow(unsafe_code)]
-    done(unsafe { libc::setresgid(group, group, group) }).map_err(failed)?;
+    check(unsafe { libc::setresgid(group, group, group) }).map_err(failed)?;
     // SAFETY: as above.
     #[allow(unsafe_code)]
-    done(unsafe { libc::setresuid(id, id, id) }).map_err(failed)?;
-    give_up_capabilities()?;
+    check(unsafe { libc::setresuid(id, id, id) }).map_err(failed)?;
+    drop_capabilities()?;
     // SAFETY: only a number is passed.
     #[allow(unsafe_code)]
     let back = unsafe { libc::setuid(0) } == 0;
     if back || geteuid().as_raw() != id || getegid().as_raw() != group {
-        let what = "the rights of root are still there";
-        return Err(Error::new(tried, &user.name, what, Kind::Other));
+        let reason = "the rights of root could be regained";
+        return Err(Error::new(action, &user.name, reason, ErrorKind::Other));
     }
     Ok(())
 }
 
-/// Gives up what the calling thread may do beyond its user, for good.
+/// Drops all capabilities of the calling thread, for good.
 ///
 /// # Errors
 ///
-/// The kernel refuses, which it does not.
-pub fn give_up_capabilities() -> Result<()> {
+/// The kernel refuses, which no kernel does.
+pub fn drop_capabilities() -> Result<()> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     rustix::thread::set_capabilities(None, sets)
         .and_then(|()| rustix::thread::set_no_new_privs(true))
-        .map_err(|errno| Error::os("give up", "capabilities", errno))
+        .map_err(|errno| Error::from_errno("drop", "capabilities", errno))
 }
 
-fn done(returned: c_int) -> rustix::io::Result<()> {
+fn check(returned: c_int) -> rustix::io::Result<()> {
     if returned == 0 {
         return Ok(());
     }
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_user_is_sudos_or_nobody() {
+    fn root_becomes_the_user_of_sudo_or_nobody() {
         let users = "root:x:0:0::/:/bin/sh\nnobody:x:99:98:Nobody:/:/bin/false\n";
         let user = |id, group, name| {
             let user = choose(users, id, group, name);

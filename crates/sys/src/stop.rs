@@ -1,15 +1,15 @@
-//! The one token that ends work early: on Ctrl-C, at the end of a window, when nobody reads on.
+//! The one token that ends work early: on Ctrl-C, at the end of a window, when a reader is gone.
 //!
-//! Long work takes a [`Stop`], asks it at every step and ends with what it has so far. Whoever starts
-//! work that may end on its own gives it a [child](Stop::child): a signal ends both, the end of the
-//! child leaves the parent running.
+//! Long work gets a [`Stop`], checks it at every step, and ends with what it has so far. Work that may
+//! end on its own gets a [child](Stop::child): a signal ends both, the end of the child leaves the
+//! parent running.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 
 /// Ends work early. Clones are the same token.
 #[derive(Debug, Clone, Default)]
@@ -25,18 +25,16 @@ impl Stop {
     }
 
     /// A token that SIGINT, SIGTERM and SIGHUP set from now on. A second signal ends the process with
-    /// 128 and its number, as it would have without this.
+    /// exit code 128 and its number, as it would have without this.
     ///
     /// # Errors
     ///
-    /// The signals cannot be listened for.
+    /// The handlers cannot be installed.
     pub fn on_signals() -> Result<Self> {
         let stop = Stop::new();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            let failed = |error: std::io::Error| {
-                Error::new("listen for", "signals", error.to_string(), Kind::Other)
-            };
-            // Registered first, so that it sees the flag of the signal before.
+            let failed = |error: std::io::Error| Error::from_io("handle", "signals", &error);
+            // Registered first, so that it sees the flag that the signal before has set.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
                 128 + signal,
@@ -53,12 +51,12 @@ impl Stop {
         Stop { own: Arc::default(), parent: Some(Arc::new(self.clone())) }
     }
 
-    /// Work is to end.
+    /// Asks the work to end.
     pub fn set(&self) {
         self.own.store(true, Ordering::Relaxed);
     }
 
-    /// Whether work is to end.
+    /// Whether the work should end.
     pub fn is_set(&self) -> bool {
         self.own.load(Ordering::Relaxed)
             || self.parent.as_ref().is_some_and(|parent| parent.is_set())
@@ -70,7 +68,7 @@ mod tests {
     use super::Stop;
 
     #[test]
-    fn a_child_ends_with_its_parent_and_alone() {
+    fn a_child_ends_with_its_parent_or_alone() {
         let parent = Stop::new();
         let (ends_alone, ends_with) = (parent.child(), parent.child());
         ends_alone.clone().set();

@@ -6,33 +6,33 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, opcode};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The device from which all TAP devices come.
-const CLONE: &str = "/dev/net/tun";
+const CLONE_DEVICE: &str = "/dev/net/tun";
 /// `TUNSETIFF` of linux/if_tun.h.
 const TUNSETIFF: Opcode = opcode::write::<i32>(b'T', 202);
 /// Ethernet frames (`IFF_TAP`), without a header of four bytes before each (`IFF_NO_PI`).
 const FLAGS: u16 = 0x0002 | 0x1000;
 /// Room for a name of an interface and its final zero (`IFNAMSIZ`).
-const NAME: usize = 16;
+const NAME_BYTES: usize = 16;
 
-/// Most bytes of a frame: the largest MTU of a TAP device, 65,521, an Ethernet header, a VLAN tag.
-pub const FRAME_LIMIT: usize = 65_521 + 14 + 4;
+/// Longest frame: the largest MTU of a TAP device (65,521), an Ethernet header, a VLAN tag.
+pub const MAX_FRAME_BYTES: usize = 65_521 + 14 + 4;
 
 /// `struct ifreq` of linux/if.h: a name, then a union of which only the flags are used here.
 #[repr(C)]
 struct Request {
-    name: [u8; NAME],
+    name: [u8; NAME_BYTES],
     flags: u16,
     rest: [u8; 22],
 }
 
-/// A TAP device, gone when this is dropped.
+/// A TAP device, which is removed when this is dropped.
 ///
-/// Offloads are off: the kernel sums every checksum and cuts every segment before a frame is read,
-/// and looks at the checksums of what is written. While it is open it keeps its network namespace
-/// alive, also without a name.
+/// Offloads are off: the kernel fills in every checksum and segments before a frame is read, and
+/// verifies the checksums of frames that are written. While the device is open it keeps its network
+/// namespace alive, also without a name.
 #[derive(Debug)]
 pub struct Tap {
     file: OwnedFd,
@@ -41,22 +41,22 @@ pub struct Tap {
 
 impl Tap {
     /// Makes a TAP device in the network namespace of the calling thread. It is down and has no
-    /// address; reading and writing never wait.
+    /// address; reading and writing never block.
     ///
     /// # Errors
     ///
-    /// No `/dev/net/tun`, no right to make devices, a name that is taken or not one of an
-    /// interface.
+    /// No `/dev/net/tun`, no right to make devices, a name that is in use or is none that an interface
+    /// may have.
     pub fn open(name: &str) -> Result<Tap> {
-        let tried = "make the TAP device";
-        if name.is_empty() || name.len() >= NAME || name.contains(['\0', '%']) {
-            let what = format!("a name has 1 to {} bytes, none of them %", NAME - 1);
-            return Err(Error::new(tried, name, what, Kind::Other));
+        let action = "make the TAP device";
+        if name.is_empty() || name.len() >= NAME_BYTES || name.contains(['\0', '%']) {
+            let reason = format!("a name has 1 to {} bytes, none of them %", NAME_BYTES - 1);
+            return Err(Error::new(action, name, reason, ErrorKind::Other));
         }
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::open(CLONE, flags, Mode::empty()).map_err(|errno| {
-            let mut error = Error::os("open", CLONE, errno);
-            error.what.push_str(match errno {
+        let file = rustix::fs::open(CLONE_DEVICE, flags, Mode::empty()).map_err(|errno| {
+            let mut error = Error::from_errno("open", CLONE_DEVICE, errno);
+            error.reason.push_str(match errno {
                 Errno::NOENT | Errno::NODEV | Errno::NXIO => {
                     "; load its module (modprobe tun), or in a container give it the device \
                      (--device /dev/net/tun)"
@@ -65,16 +65,17 @@ impl Tap {
             });
             error
         })?;
-        let mut request = Request { name: [0; NAME], flags: FLAGS, rest: [0; 22] };
-        request.name[..name.len()].copy_from_slice(name.as_bytes());
+        let mut request = Request { name: [0; NAME_BYTES], flags: FLAGS, rest: [0; 22] };
+        // Shorter than the room for it: the rest stays zero.
+        request.name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte);
         attach(&file, &mut request).map_err(|errno| {
-            let mut error = Error::os(tried, name, errno);
+            let mut error = Error::from_errno(action, name, errno);
             match errno {
                 Errno::PERM | Errno::ACCESS => {
-                    error.what.push_str("; it needs CAP_NET_ADMIN: run as root");
+                    error.reason.push_str("; making it needs CAP_NET_ADMIN: run as root");
                 }
                 Errno::BUSY | Errno::EXIST => {
-                    error.what.push_str("; there is an interface of that name");
+                    error.reason.push_str("; an interface of that name exists");
                 }
                 _ => {}
             }
@@ -88,8 +89,8 @@ impl Tap {
         &self.name
     }
 
-    /// Takes the next frame that the kernel sent out of this interface: its length, or `None`
-    /// when there is none now. A frame longer than the buffer is cut: [`FRAME_LIMIT`] is enough.
+    /// Receives the next frame that the kernel sent out of this interface: its length, or `None` when
+    /// there is none now. A frame longer than the buffer is cut: [`MAX_FRAME_BYTES`] is enough.
     ///
     /// # Errors
     ///
@@ -100,14 +101,14 @@ impl Tap {
                 Ok(length) => Ok(Some(length.min(into.len()))),
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => Ok(None),
-                Err(errno) => Err(Error::os("read from the TAP device", &self.name, errno)),
+                Err(errno) => Err(Error::from_errno("read from the TAP device", &self.name, errno)),
             };
         }
     }
 
-    /// Hands a frame to the kernel, as if it had arrived at this interface. `false` when the
-    /// kernel did not take it: the interface is down, the frame is shorter than its header, there
-    /// is no memory.
+    /// Passes a frame to the kernel, as if it had arrived at this interface. `false` when the kernel
+    /// did not accept it: the interface is down, the frame is shorter than its header, there is no
+    /// memory.
     ///
     /// # Errors
     ///
@@ -119,7 +120,7 @@ impl Tap {
                 Err(Errno::INTR) => continue,
                 Err(Errno::BADFD | Errno::BADF | Errno::NODEV) => {
                     let errno = Errno::NODEV;
-                    Err(Error::os("write to the TAP device", &self.name, errno))
+                    Err(Error::from_errno("write to the TAP device", &self.name, errno))
                 }
                 Err(_) => Ok(false),
             };
@@ -133,7 +134,7 @@ impl AsFd for Tap {
     }
 }
 
-/// Makes the device that is asked for and ties the open file to it.
+/// Makes the device and attaches the open file to it.
 #[allow(unsafe_code)]
 fn attach(file: &OwnedFd, request: &mut Request) -> rustix::io::Result<()> {
     // SAFETY: TUNSETIFF reads and writes a `struct ifreq`, 40 bytes on 64-bit machines and 32 on
@@ -148,15 +149,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_laid_out_as_the_kernels() {
+    fn the_request_has_the_kernels_layout() {
         assert_eq!(size_of::<Request>(), 40);
         assert_eq!(std::mem::offset_of!(Request, flags), 16);
     }
 
     #[test]
-    fn names_that_no_interface_can_have_are_refused() {
+    fn names_that_no_interface_may_have_are_refused() {
         for name in ["", "sixteen-bytes-xx", "a%d", "a\0b"] {
-            assert!(Tap::open(name).unwrap_err().what.contains("a name has"), "{name}");
+            assert!(Tap::open(name).unwrap_err().reason.contains("a name has"), "{name}");
         }
     }
 }

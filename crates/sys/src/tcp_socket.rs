@@ -1,4 +1,4 @@
-//! What the kernel tells of a TCP socket that this process holds: `TCP_INFO`, `SO_MEMINFO`.
+//! What the kernel knows about a TCP socket of this process: `TCP_INFO`, `SO_MEMINFO`.
 
 use std::os::fd::{AsFd, AsRawFd as _};
 
@@ -8,9 +8,9 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 
 /// Room for `struct tcp_info`: 280 bytes in Linux 6.18, and it grows.
-const INFO: usize = 512;
+const TCP_INFO_BYTES: usize = 512;
 /// Nine words (`SK_MEMINFO_VARS`), and room for more.
-const MEMORY: usize = 64;
+const MEMINFO_BYTES: usize = 64;
 /// `SO_MEMINFO` of asm-generic/socket.h, since Linux 4.12.
 const SO_MEMINFO: i32 = 55;
 
@@ -18,31 +18,31 @@ const SO_MEMINFO: i32 = 55;
 ///
 /// # Errors
 ///
-/// It is no TCP socket.
+/// It is not a TCP socket.
 pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo> {
-    let mut bytes = [0; INFO];
+    let mut bytes = [0; TCP_INFO_BYTES];
     let what = "TCP_INFO of a socket";
     let length = option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)
-        .map_err(|errno| Error::os("read", what, errno))?;
+        .map_err(|errno| Error::from_errno("read", what, errno))?;
     let found = wire::sock_diag::tcp_info(bytes.get(..length).unwrap_or(&bytes));
-    found.ok_or_else(|| Error::os("read", what, Errno::NODATA))
+    found.ok_or_else(|| Error::from_errno("read", what, Errno::NODATA))
 }
 
 /// Buffer memory of a socket.
 ///
 /// # Errors
 ///
-/// It is no socket, or the kernel is older than Linux 4.12.
-pub fn memory(socket: &impl AsFd) -> Result<SocketMemory> {
-    let mut bytes = [0; MEMORY];
+/// It is not a socket, or the kernel is older than Linux 4.12.
+pub fn socket_memory(socket: &impl AsFd) -> Result<SocketMemory> {
+    let mut bytes = [0; MEMINFO_BYTES];
     let what = "SO_MEMINFO of a socket";
     let length = option(socket, libc::SOL_SOCKET, SO_MEMINFO, &mut bytes)
-        .map_err(|errno| Error::os("read", what, errno))?;
+        .map_err(|errno| Error::from_errno("read", what, errno))?;
     let found = wire::sock_diag::socket_memory(bytes.get(..length).unwrap_or(&bytes));
-    found.ok_or_else(|| Error::os("read", what, Errno::NODATA))
+    found.ok_or_else(|| Error::from_errno("read", what, Errno::NODATA))
 }
 
-/// Reads an option of a socket: how many bytes the kernel wrote.
+/// Reads an option of a socket; returns how many bytes the kernel wrote.
 #[allow(unsafe_code)]
 fn option(
     socket: &impl AsFd,
@@ -53,7 +53,7 @@ fn option(
     let file = socket.as_fd();
     let mut length = libc::socklen_t::try_from(into.len()).unwrap_or(libc::socklen_t::MAX);
     // SAFETY: the descriptor is open for as long as it is borrowed; the kernel writes at most
-    // `length` bytes, which is no more than `into` has, and the number it wrote into `length`.
+    // `length` bytes, which `into` has, and into `length` how many it wrote.
     let done = unsafe {
         libc::getsockopt(
             file.as_raw_fd(),
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_of_the_loopback_has_its_figures() {
+    fn a_loopback_connection_has_figures() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (other, _) = listener.accept().unwrap();
@@ -87,12 +87,12 @@ mod tests {
         let info = tcp_info(&one).unwrap();
         assert_eq!(info.bytes_sent, Some(5000));
         assert!(info.snd_cwnd.unwrap() >= 1 && info.snd_mss.unwrap() > 500);
-        let held = memory(&other).unwrap();
+        let held = socket_memory(&other).unwrap();
         assert!(held.receive_buffer_bytes > 5000 && held.receive_bytes > 0, "{held:?}");
     }
 
     #[test]
-    fn what_is_no_tcp_socket_is_an_error() {
+    fn a_udp_socket_is_an_error() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let error = tcp_info(&socket).unwrap_err().to_string();
         assert!(error.contains("TCP_INFO of a socket"), "{error}");

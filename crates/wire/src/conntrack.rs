@@ -1,8 +1,8 @@
 //! The connection-tracking table by ctnetlink (`include/uapi/linux/netfilter/
 //! nfnetlink_conntrack.h`).
 //!
-//! A table of 246,000 entries is read in tenths of a second, so an [`Entry`] borrows its bytes,
-//! and parses an attribute when it is asked for.
+//! Tables of 246,000 entries are read in tenths of a second: an [`Entry`] borrows its bytes, and parses an
+//! attribute on demand.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ const GET: u16 = 0x101;
 /// NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET_STATS_CPU.
 const GET_STATISTICS: u16 = 0x104;
 /// `struct nfgenmsg`.
-const MESSAGE: usize = 4;
+const MESSAGE_BYTES: usize = 4;
 
 const TUPLE_ORIGINAL: u16 = 1;
 const TUPLE_REPLY: u16 = 2;
@@ -44,8 +44,8 @@ const TCP_STATES: [&str; 10] = [
     "SYN_SENT2",
 ];
 
-/// Names of the per-CPU statistics by attribute (`enum ctattr_stats_cpu`), as
-/// `/proc/net/stat/nf_conntrack` and `conntrack -S` have them.
+/// Names of the per-CPU statistics by attribute (`enum ctattr_stats_cpu`), as in
+/// `/proc/net/stat/nf_conntrack` and `conntrack -S`.
 const STATISTICS: [&str; 14] = [
     "",
     "searched",
@@ -65,17 +65,17 @@ const STATISTICS: [&str; 14] = [
 
 /// A request for the whole table, both families.
 pub fn request_table() -> Vec<u8> {
-    netlink::request(GET, netlink::DUMP, &[0; MESSAGE])
+    netlink::request(GET, netlink::DUMP, &[0; MESSAGE_BYTES])
 }
 
 /// A request for the statistics of each CPU.
 pub fn request_statistics() -> Vec<u8> {
-    netlink::request(GET_STATISTICS, netlink::DUMP, &[0; MESSAGE])
+    netlink::request(GET_STATISTICS, netlink::DUMP, &[0; MESSAGE_BYTES])
 }
 
 /// Calls for each statistic in the payload of one message, which is one CPU's.
 pub fn statistics(payload: &[u8], mut statistic: impl FnMut(&'static str, u64)) {
-    for (kind, value) in attributes(payload.get(MESSAGE..).unwrap_or_default()) {
+    for (kind, value) in attributes(payload.get(MESSAGE_BYTES..).unwrap_or_default()) {
         let name = match kind {
             14 => "clash_resolve",
             15 => "chaintoolong",
@@ -89,7 +89,7 @@ pub fn statistics(payload: &[u8], mut statistic: impl FnMut(&'static str, u64)) 
     }
 }
 
-/// One end-to-end direction of an entry.
+/// One direction of an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tuple {
     /// Source address.
@@ -102,11 +102,11 @@ pub struct Tuple {
     pub source_port: Option<u16>,
     /// Destination port.
     pub destination_port: Option<u16>,
-    /// What identifies an ICMP exchange.
+    /// Type, code and identifier of ICMP.
     pub icmp: Option<Icmp>,
 }
 
-/// What identifies an ICMP exchange.
+/// Type, code and identifier of ICMP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Icmp {
     /// Type.
@@ -117,7 +117,7 @@ pub struct Icmp {
     pub id: u16,
 }
 
-/// Packets and bytes of one direction; counted with `nf_conntrack_acct=1` only.
+/// Packets and bytes of one direction; only counted with `nf_conntrack_acct=1`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets.
@@ -136,11 +136,12 @@ pub struct Entry<'a> {
     timeout: Option<u32>,
     mark: Option<u32>,
     zone: Option<u16>,
-    counters: [&'a [u8]; 2],
+    original_counters: &'a [u8],
+    reply_counters: &'a [u8],
 }
 
 impl<'a> Entry<'a> {
-    /// Reads the payload of one message.
+    /// Parses the payload of one message.
     ///
     /// # Errors
     ///
@@ -148,7 +149,7 @@ impl<'a> Entry<'a> {
     pub fn parse(payload: &'a [u8]) -> Result<Self, Malformed> {
         let bad = Malformed::new("entry of the connection-tracking table");
         let mut entry = Entry::default();
-        for (kind, value) in attributes(payload.get(MESSAGE..).ok_or(bad)?) {
+        for (kind, value) in attributes(payload.get(MESSAGE_BYTES..).ok_or(bad)?) {
             match kind {
                 TUPLE_ORIGINAL => entry.original = value,
                 TUPLE_REPLY => entry.reply = value,
@@ -157,8 +158,8 @@ impl<'a> Entry<'a> {
                 TIMEOUT => entry.timeout = be32(value),
                 MARK => entry.mark = be32(value),
                 ZONE => entry.zone = be16(value),
-                COUNTERS_ORIGINAL => entry.counters[0] = value,
-                COUNTERS_REPLY => entry.counters[1] = value,
+                COUNTERS_ORIGINAL => entry.original_counters = value,
+                COUNTERS_REPLY => entry.reply_counters = value,
                 _ => {}
             }
         }
@@ -170,7 +171,7 @@ impl<'a> Entry<'a> {
         tuple(self.original)
     }
 
-    /// The direction of the answers, as they arrive: after address translation.
+    /// The direction of the replies, as they arrive: after address translation.
     pub fn reply(&self) -> Tuple {
         tuple(self.reply)
     }
@@ -187,12 +188,12 @@ impl<'a> Entry<'a> {
         tcp_state_name(*state.first()?)
     }
 
-    /// Whether an answer was seen.
+    /// Whether a packet in the reply direction was seen (`IPS_SEEN_REPLY`).
     pub fn seen_reply(&self) -> bool {
         self.status & STATUS_SEEN_REPLY != 0
     }
 
-    /// Whether early drop must spare it.
+    /// Whether early drop may not evict it (`IPS_ASSURED`).
     pub fn assured(&self) -> bool {
         self.status & STATUS_ASSURED != 0
     }
@@ -224,12 +225,12 @@ impl<'a> Entry<'a> {
 
     /// Packets and bytes of the original direction.
     pub fn original_counters(&self) -> Option<Counters> {
-        counters(self.counters[0])
+        counters(self.original_counters)
     }
 
-    /// Packets and bytes of the answers.
+    /// Packets and bytes of the reply direction.
     pub fn reply_counters(&self) -> Option<Counters> {
-        counters(self.counters[1])
+        counters(self.reply_counters)
     }
 }
 
@@ -238,7 +239,7 @@ pub fn tcp_state_name(number: u8) -> Option<&'static str> {
     TCP_STATES.get(usize::from(number)).copied()
 }
 
-/// Name of a protocol that is often tracked.
+/// Name of a protocol that is commonly tracked.
 pub fn protocol_name(number: u8) -> Option<&'static str> {
     Some(match number {
         1 => "icmp",
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_read() {
+    fn an_entry_is_parsed() {
         let bytes = entry();
         let entry = Entry::parse(&bytes).unwrap();
         let original = entry.original();
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn any_truncation_is_read_or_refused() {
+    fn any_truncation_is_parsed_or_refused() {
         let bytes = entry();
         for length in 0..bytes.len() {
             if let Ok(entry) = Entry::parse(&bytes[..length]) {
@@ -381,16 +382,16 @@ mod tests {
     }
 
     #[test]
-    fn statistics_have_the_names_of_conntrack() {
+    fn statistics_have_the_names_of_conntrack_tools() {
         let bytes = [vec![0, 0, 0, 2], attribute(10, &[0, 0, 0, 5]), attribute(14, &[0, 0, 0, 1])];
-        let mut seen = Vec::new();
-        statistics(&bytes.concat(), |name, value| seen.push((name, value)));
-        assert_eq!(seen, [("drop", 5), ("clash_resolve", 1)]);
+        let mut found = Vec::new();
+        statistics(&bytes.concat(), |name, value| found.push((name, value)));
+        assert_eq!(found, [("drop", 5), ("clash_resolve", 1)]);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             statistics(&bytes, |_, _| {});
             if let Ok(entry) = Entry::parse(&bytes) {
                 let _ = (entry.original(), entry.reply(), entry.tcp_state_name());

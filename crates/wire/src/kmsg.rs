@@ -10,11 +10,11 @@ pub struct Record {
     pub priority: u8,
     /// Facility; 0 is the kernel itself.
     pub facility: u32,
-    /// Number of the record.
+    /// Sequence number.
     pub sequence: u64,
-    /// When, in microseconds of the kernel's own clock.
+    /// When, microseconds by the kernel's clock.
     pub micros: u64,
-    /// Text, its escapes resolved.
+    /// Text, with its escapes decoded.
     pub text: String,
 }
 
@@ -22,7 +22,7 @@ pub struct Record {
 ///
 /// # Errors
 ///
-/// The bytes are none of that form.
+/// The bytes do not have that form.
 pub fn record(bytes: &[u8]) -> Result<Record, Malformed> {
     parse(bytes).ok_or(Malformed::new("record of the kernel log"))
 }
@@ -45,7 +45,7 @@ fn parse(bytes: &[u8]) -> Option<Record> {
     })
 }
 
-/// Resolves `\xHH`, with which the kernel writes bytes that are not printable.
+/// Decodes `\xHH`, with which the kernel writes bytes that are not printable.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut left = text;
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read() {
+    fn a_record_is_parsed() {
         let bytes = b"4,1339,5140900,-;nf_conntrack: table full, dropping packet\n SUBSYSTEM=x\n";
         let record = record(bytes).unwrap();
         assert_eq!((record.priority, record.facility, record.sequence), (4, 0, 1339));
@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..99)) {
+        fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..99)) {
             let _ = record(&bytes);
             let _ = record(&[b"4,1,2,-;", &bytes[..]].concat());
         }

@@ -1,9 +1,9 @@
 //! Netlink: messages in a datagram, attributes in a message, headers of requests.
 //!
-//! Bytes are taken as they come: a length that does not fit ends the walk with [`Malformed`].
+//! No length is trusted: one that does not fit ends the walk with [`Malformed`].
 
 /// Bytes of a message header (`struct nlmsghdr`).
-pub const HEADER: usize = 16;
+pub const HEADER_BYTES: usize = 16;
 
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
@@ -13,21 +13,21 @@ const OVERRUN: u16 = 4;
 pub const REQUEST: u16 = 0x1;
 /// Flags of a request for a whole table (`NLM_F_ROOT | NLM_F_MATCH`).
 pub const DUMP: u16 = 0x300;
-/// Flag of an answer: the table changed while it was dumped, entries may be missing or doubled.
+/// Flag of an answer: the table changed while it was dumped, entries may be missing or duplicate.
 const DUMP_INTERRUPTED: u16 = 0x10;
 /// Bits of an attribute's kind that are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
-const KIND: u16 = 0x3fff;
+const KIND_MASK: u16 = 0x3fff;
 
-/// Bytes that are not what they should be.
+/// Bytes that do not have the expected form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what}")]
 pub struct Malformed {
-    /// What could not be read.
+    /// What could not be parsed.
     pub what: &'static str,
 }
 
 impl Malformed {
-    /// Says what could not be read.
+    /// An error about what could not be parsed.
     pub fn new(what: &'static str) -> Self {
         Malformed { what }
     }
@@ -42,7 +42,7 @@ pub struct Message<'a> {
     pub flags: u16,
     /// Sequence number of the request that this answers.
     pub sequence: u32,
-    /// What follows the header.
+    /// The bytes after the header.
     pub payload: &'a [u8],
 }
 
@@ -52,7 +52,7 @@ impl Message<'_> {
         self.kind == DONE || self.kind == ERROR
     }
 
-    /// The error number that the kernel answers with, positive; `None` when it is no error.
+    /// The error number in the kernel's answer, positive; `None` when it is not an error.
     pub fn error(&self) -> Option<i32> {
         if self.kind == OVERRUN {
             return Some(105); // ENOBUFS
@@ -60,8 +60,8 @@ impl Message<'_> {
         if !self.is_end() {
             return None;
         }
-        // NLMSG_DONE carries the result of the dump, NLMSG_ERROR that of the request; some
-        // subsystems write it without its sign (libmnl's `mnl_cb_error`).
+        // NLMSG_DONE has the result of the dump, NLMSG_ERROR that of the request; some subsystems omit
+        // the sign (libmnl's `mnl_cb_error`).
         match i32_at(self.payload, 0) {
             Some(0) | None => None,
             Some(error) => Some(error.saturating_abs()),
@@ -69,12 +69,12 @@ impl Message<'_> {
     }
 
     /// Whether the table changed while it was dumped.
-    pub fn interrupted(&self) -> bool {
+    pub fn dump_interrupted(&self) -> bool {
         self.flags & DUMP_INTERRUPTED != 0
     }
 }
 
-/// The messages of a datagram. After an error there are none.
+/// The messages of a datagram. None follow an error.
 pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
     let mut left = datagram;
     std::iter::from_fn(move || {
@@ -92,7 +92,7 @@ pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Mal
 
 fn first_message(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
     let length = u32_at(bytes, 0)? as usize;
-    let payload = bytes.get(HEADER..length)?;
+    let payload = bytes.get(HEADER_BYTES..length)?;
     let rest = bytes.get(length.checked_next_multiple_of(4)?..).unwrap_or_default();
     let message = Message {
         kind: u16_at(bytes, 4)?,
@@ -103,8 +103,8 @@ fn first_message(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
     Some((message, rest))
 }
 
-/// The attributes of a message or of a nested attribute: kind without its flags, and value.
-/// Bytes that do not hold an attribute end the walk.
+/// The attributes of a message or of a nested attribute: kind without its flags, and value. Bytes that
+/// are no attribute end the walk.
 pub fn attributes(bytes: &[u8]) -> Attributes<'_> {
     Attributes { left: bytes }
 }
@@ -121,16 +121,16 @@ impl<'a> Iterator for Attributes<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let length = usize::from(u16_at(self.left, 0)?);
-        let kind = u16_at(self.left, 2)? & KIND;
+        let kind = u16_at(self.left, 2)? & KIND_MASK;
         let value = self.left.get(4..length)?;
         self.left = self.left.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
     }
 }
 
-/// A request: header and payload. Whoever sends it sets the sequence number.
+/// A request: header and payload. Its sender sets the sequence number.
 pub fn request(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
-    let length = HEADER + payload.len();
+    let length = HEADER_BYTES + payload.len();
     let mut request = Vec::with_capacity(length);
     request.extend_from_slice(&(length as u32).to_ne_bytes());
     request.extend_from_slice(&kind.to_ne_bytes());
@@ -173,13 +173,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            prop_assert!(messages(&bytes).count() <= bytes.len() / HEADER + 1);
+        fn any_bytes_are_walked_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert!(messages(&bytes).count() <= bytes.len() / HEADER_BYTES + 1);
             prop_assert!(attributes(&bytes).count() <= bytes.len() / 4 + 1);
         }
 
         #[test]
-        fn a_request_is_read_back(kind: u16, payload in proptest::collection::vec(any::<u8>(), 0..99)) {
+        fn a_request_is_parsed_back(kind: u16, payload in proptest::collection::vec(any::<u8>(), 0..99)) {
             let bytes = request(kind, DUMP, &payload);
             let read: Vec<_> = messages(&bytes).collect::<Result<_, _>>().unwrap();
             prop_assert_eq!(read.len(), 1);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_of_nothing_is_malformed() {
+    fn a_length_of_zero_is_malformed() {
         assert_eq!(
             messages(&[0; 64]).collect::<Vec<_>>(),
             [Err(Malformed::new("netlink message"))]
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told() {
+    fn errors_are_positive_numbers() {
         let mut bytes = request(ERROR, 0, &(-1i32).to_ne_bytes());
         let error = |bytes: &[u8]| messages(bytes).next().unwrap().unwrap().error();
         assert_eq!(error(&bytes), Some(1));

@@ -1,4 +1,4 @@
-//! Sets of ports: what connect() may take.
+//! Sets of ports: those that connect() may use.
 
 use crate::netlink::Malformed;
 
@@ -10,12 +10,12 @@ pub struct PortSet {
 }
 
 impl PortSet {
-    /// The ports that connect() may take: `ip_local_port_range` (`32768\t60999`) less
+    /// The ports that connect() may use: `ip_local_port_range` (`32768\t60999`) without
     /// `ip_local_reserved_ports` (`8080,9000-9100`, may be empty).
     ///
     /// # Errors
     ///
-    /// Either text is none of that form.
+    /// One of the texts does not have that form.
     pub fn available(range: &str, reserved: &str) -> Result<Self, Malformed> {
         let mut set = PortSet { bits: Box::new([0; 1024]), count: 0 };
         let bad = Malformed::new("range of local ports");
@@ -39,7 +39,8 @@ impl PortSet {
 
     fn change(&mut self, first: u16, last: u16, to: bool) {
         for port in first..=last {
-            let word = &mut self.bits[usize::from(port / 64)];
+            // There are 1024 words of 64 bits: one bit for each of 65,536 ports.
+            let Some(word) = self.bits.get_mut(usize::from(port / 64)) else { continue };
             let bit = 1 << (port % 64);
             match (to, *word & bit != 0) {
                 (true, false) => self.count += 1,
@@ -52,7 +53,8 @@ impl PortSet {
 
     /// Whether a port is in the set.
     pub fn contains(&self, port: u16) -> bool {
-        self.bits[usize::from(port / 64)] & 1 << (port % 64) != 0
+        let word = self.bits.get(usize::from(port / 64));
+        word.is_some_and(|word| word & 1 << (port % 64) != 0)
     }
 
     /// How many ports are in the set.
@@ -93,14 +95,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_count_is_that_of_the_members(first: u16, last: u16, a: u16, b: u16) {
+        fn the_length_is_the_number_of_members(first: u16, last: u16, a: u16, b: u16) {
             let set = PortSet::available(&format!("{first} {last}"), &format!("{a}-{b}")).unwrap();
             let members = (0..=u16::MAX).filter(|port| set.contains(*port)).count();
             prop_assert_eq!(members as u32, set.len());
         }
 
         #[test]
-        fn any_text_is_read_or_refused(range: String, reserved: String) {
+        fn any_text_is_parsed_or_refused(range: String, reserved: String) {
             let _ = PortSet::available(&range, &reserved);
         }
     }

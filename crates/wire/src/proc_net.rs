@@ -4,9 +4,9 @@
 
 use crate::netlink::Malformed;
 
-/// Calls for each counter of `/proc/net/snmp` or `/proc/net/netstat`: pairs of lines, the first
-/// with names, the second with values, each after the protocol. Negative values (`Tcp MaxConn -1`)
-/// and pairs that do not match are left out.
+/// Calls for each counter of `/proc/net/snmp` or `/proc/net/netstat`: pairs of lines, the first with names,
+/// the second with values, each after the protocol. Negative values (`Tcp MaxConn -1`) and lines that do
+/// not match are skipped.
 pub fn counters(text: &str, mut counter: impl FnMut(&str, &str, u64)) {
     let mut lines = text.lines();
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
@@ -27,7 +27,7 @@ pub fn counters(text: &str, mut counter: impl FnMut(&str, &str, u64)) {
     }
 }
 
-/// Calls for each counter of `/proc/net/snmp6`: a name (`Ip6InReceives`) and a value a line.
+/// Calls for each counter of `/proc/net/snmp6`: a name (`Ip6InReceives`) and a value on each line.
 pub fn counters6(text: &str, mut counter: impl FnMut(&str, u64)) {
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
@@ -53,7 +53,7 @@ pub fn sockstat(text: &str, protocol: &str, field: &str) -> Option<u64> {
 /// newer kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Softnet {
-    /// CPU: its own column since Linux 5.10, the number of the line before.
+    /// CPU: a column since Linux 5.10, before that the number of the line.
     pub cpu: u32,
     /// Packets processed.
     pub processed: u64,
@@ -125,18 +125,18 @@ mod tests {
     fn pairs_of_lines_are_counters() {
         let text =
             "Tcp: MaxConn InSegs\nTcp: -1 12\nTcpExt: ListenOverflows X\nTcpExt: 7 8 9\nIp: a\n";
-        let mut seen = Vec::new();
-        counters(text, |protocol, name, value| seen.push(format!("{protocol}{name}={value}")));
-        assert_eq!(seen, ["TcpInSegs=12", "TcpExtListenOverflows=7", "TcpExtX=8"]);
-        let mut seen = Vec::new();
+        let mut found = Vec::new();
+        counters(text, |protocol, name, value| found.push(format!("{protocol}{name}={value}")));
+        assert_eq!(found, ["TcpInSegs=12", "TcpExtListenOverflows=7", "TcpExtX=8"]);
+        let mut found = Vec::new();
         counters6("Ip6InReceives   \t5\nbad\nIp6X y\n", |name, value| {
-            seen.push((name.to_string(), value))
+            found.push((name.to_string(), value))
         });
-        assert_eq!(seen, [("Ip6InReceives".to_string(), 5)]);
+        assert_eq!(found, [("Ip6InReceives".to_string(), 5)]);
     }
 
     #[test]
-    fn figures_of_sockstat_are_found() {
+    fn figures_of_sockstat_are_parsed() {
         let text =
             "sockets: used 290\nTCP: inuse 5 orphan 0 tw 3 alloc 9 mem 2\nUDP: inuse 1 mem 4\n";
         assert_eq!(sockstat(text, "TCP", "tw"), Some(3));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn softnet_of_old_and_new_kernels() {
+    fn softnet_of_old_and_new_kernels_is_parsed() {
         let old = "0000000a 00000001 00000002 0 0 0 0 0 0\n0000000b 0 0 0 0 0 0 0 0\n";
         let lines = softnet(old).unwrap();
         assert_eq!((lines[0].processed, lines[0].dropped, lines[0].time_squeeze), (10, 1, 2));
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "[a-zA-Z0-9: \n-]{0,200}") {
+        fn any_text_is_parsed_or_refused(text in "[a-zA-Z0-9: \n-]{0,200}") {
             counters(&text, |_, _, _| {});
             counters6(&text, |_, _| {});
             conntrack(&text, |_, _| {});

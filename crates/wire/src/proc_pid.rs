@@ -3,12 +3,12 @@
 use crate::netlink::Malformed;
 
 /// Longest command line that is kept, bytes.
-const COMMAND: usize = 256;
+const MAX_COMMAND_BYTES: usize = 256;
 
-/// What `/proc/PID/stat` says that matters here.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// Name; it may hold blanks and parentheses.
+    /// Name; may contain blanks and parentheses.
     pub name: String,
     /// State letter.
     pub state: char,
@@ -28,13 +28,13 @@ pub struct Stat {
 ///
 /// # Errors
 ///
-/// The text is none of that form.
+/// The text does not have that form.
 pub fn stat(bytes: &[u8]) -> Result<Stat, Malformed> {
     parse_stat(bytes).ok_or(Malformed::new("/proc/PID/stat"))
 }
 
 fn parse_stat(bytes: &[u8]) -> Option<Stat> {
-    // The name ends at the last parenthesis: it may hold any others.
+    // The name ends at the last parenthesis: it may contain others.
     let open = bytes.iter().position(|byte| *byte == b'(')?;
     let close = bytes.iter().rposition(|byte| *byte == b')')?;
     let name = String::from_utf8_lossy(bytes.get(open + 1..close)?).into_owned();
@@ -53,7 +53,7 @@ fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     })
 }
 
-/// What `schedstat` of a task says.
+/// Fields of `schedstat` of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedStat {
     /// Time on a CPU, nanoseconds.
@@ -66,7 +66,7 @@ pub struct SchedStat {
 ///
 /// # Errors
 ///
-/// The text is none of that form (a kernel without `CONFIG_SCHED_INFO` writes `0 0 0`).
+/// The text does not have that form (a kernel without `CONFIG_SCHED_INFO` writes `0 0 0`).
 pub fn schedstat(bytes: &[u8]) -> Result<SchedStat, Malformed> {
     let parse = || {
         let mut words = std::str::from_utf8(bytes).ok()?.split_ascii_whitespace();
@@ -78,7 +78,7 @@ pub fn schedstat(bytes: &[u8]) -> Result<SchedStat, Malformed> {
     parse().ok_or(Malformed::new("/proc/PID/schedstat"))
 }
 
-/// What `/proc/PID/limits` says that matters here.
+/// Fields of `/proc/PID/limits`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Soft limit of open files; `None`: unlimited.
@@ -104,7 +104,7 @@ pub fn limits(bytes: &[u8]) -> Result<Limits, Malformed> {
 /// A command line for people: `/proc/PID/cmdline` with blanks between the words, cut.
 pub fn command(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let bytes = bytes.get(..end.min(COMMAND)).unwrap_or_default();
+    let bytes = bytes.get(..end.min(MAX_COMMAND_BYTES)).unwrap_or_default();
     String::from_utf8_lossy(bytes).replace('\0', " ")
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_hold_parentheses() {
+    fn a_name_may_contain_parentheses() {
         let line = b"42 (a) R (b) S 1 42 42 0 -1 4194560 100 0 0 0 7 8 0 0 20 0 3 0 999 1 2 3\n";
         let stat = stat(line).unwrap();
         assert_eq!(stat.name, "a) R (b");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_schedstat_are_read() {
+    fn limits_and_schedstat_are_parsed() {
         let text =
             b"Limit   Soft Limit  Hard Limit  Units\nMax open files   1024   20000   files\n";
         assert_eq!(limits(text).unwrap().open_files, Some(1024));
@@ -137,15 +137,15 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_cut_and_have_blanks() {
+    fn command_lines_are_cut_and_have_blanks() {
         assert_eq!(command(b"nginx\0-c\0/etc/nginx.conf\0\0\0"), "nginx -c /etc/nginx.conf");
         assert_eq!(command(b""), "");
-        assert_eq!(command(&[b'x'; 9999]).len(), COMMAND);
+        assert_eq!(command(&[b'x'; 9999]).len(), MAX_COMMAND_BYTES);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = (stat(&bytes), schedstat(&bytes), limits(&bytes), command(&bytes));
         }
     }

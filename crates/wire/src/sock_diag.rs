@@ -1,8 +1,8 @@
 //! TCP sockets by sock_diag (`include/uapi/linux/inet_diag.h`): requests and records.
 //!
-//! Tens of thousands of records are read at a time, so a [`Record`] borrows the bytes and reads a
-//! figure when it is asked for. `struct tcp_info` grows with the kernel: a field that lies beyond
-//! the end of this kernel's struct is `None`, bytes beyond the last known field are ignored.
+//! Tens of thousands of records are read at a time: a [`Record`] borrows the bytes and parses a figure on
+//! demand. `struct tcp_info` grows with the kernel: a field beyond the end of this kernel's struct is
+//! `None`, bytes beyond the last known field are ignored.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::BitOr;
@@ -18,15 +18,15 @@ const AF_INET6: u8 = 10;
 const IPPROTO_TCP: u8 = 6;
 
 /// `struct inet_diag_sockid`.
-const ID: usize = 48;
+const ID_BYTES: usize = 48;
 /// `struct inet_diag_msg`: four bytes, the id, five words.
-const MESSAGE: usize = 4 + ID + 20;
+const MESSAGE_BYTES: usize = 4 + ID_BYTES + 20;
 
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_SKMEMINFO: u16 = 7;
 
-/// Which sockets are asked for.
+/// The address families of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -34,7 +34,7 @@ pub enum Family {
     /// IPv6.
     V6,
     /// Both in one walk of the kernel's hash: the older request TCPDIAG_GETSOCK, whose handler
-    /// (`inet_diag_rcv_msg_compat`) asks for no family. Half the time of two requests.
+    /// (`inet_diag_rcv_msg_compat`) ignores the family. Takes half the time of two requests.
     Both,
 }
 
@@ -68,7 +68,7 @@ impl BitOr for States {
     }
 }
 
-/// A set of attributes that are asked for; each costs the kernel time.
+/// The attributes of a request; each costs the kernel time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extensions(u8);
 
@@ -93,13 +93,13 @@ impl BitOr for Extensions {
 
 /// A request for all TCP sockets of these families and states.
 pub fn request(family: Family, states: States, extensions: Extensions) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(8 + ID);
+    let mut payload = Vec::with_capacity(8 + ID_BYTES);
     let kind = match family {
         Family::Both => {
             // struct inet_diag_req: family, source length, destination length, extensions, id,
-            // states, dump base. Its family is not looked at in a dump.
+            // states, dump base. A dump ignores its family.
             payload.extend_from_slice(&[AF_INET, 0, 0, extensions.0]);
-            payload.extend_from_slice(&[0; ID]);
+            payload.extend_from_slice(&[0; ID_BYTES]);
             payload.extend_from_slice(&states.0.to_ne_bytes());
             payload.extend_from_slice(&[0; 4]);
             TCPDIAG_GETSOCK
@@ -109,7 +109,7 @@ pub fn request(family: Family, states: States, extensions: Extensions) -> Vec<u8
             let family = if family == Family::V4 { AF_INET } else { AF_INET6 };
             payload.extend_from_slice(&[family, IPPROTO_TCP, extensions.0, 0]);
             payload.extend_from_slice(&states.0.to_ne_bytes());
-            payload.extend_from_slice(&[0; ID]);
+            payload.extend_from_slice(&[0; ID_BYTES]);
             SOCK_DIAG_BY_FAMILY
         }
     };
@@ -119,7 +119,7 @@ pub fn request(family: Family, states: States, extensions: Extensions) -> Vec<u8
 /// One socket as the kernel lists it.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    head: &'a [u8; MESSAGE],
+    head: &'a [u8; MESSAGE_BYTES],
     state: TcpState,
     info: &'a [u8],
     memory: &'a [u8],
@@ -127,21 +127,22 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the payload of one message.
+    /// Parses the payload of one message.
     ///
     /// # Errors
     ///
     /// The payload is shorter than a record, or its family or state is unknown.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Malformed> {
-        let head: &[u8; MESSAGE] =
-            payload.first_chunk().ok_or(Malformed::new("record of a socket: it is too short"))?;
+        let (head, rest) = payload
+            .split_first_chunk::<MESSAGE_BYTES>()
+            .ok_or(Malformed::new("record of a socket: it is too short"))?;
         if !matches!(head[0], AF_INET | AF_INET6) {
             return Err(Malformed::new("record of a socket: neither IPv4 nor IPv6"));
         }
         let state = TcpState::from_kernel(head[1])
             .ok_or(Malformed::new("record of a socket: unknown state"))?;
         let mut record = Record { head, state, info: &[], memory: &[], congestion: &[] };
-        for (kind, value) in attributes(&payload[MESSAGE..]) {
+        for (kind, value) in attributes(rest) {
             match kind {
                 INET_DIAG_INFO => record.info = value,
                 INET_DIAG_SKMEMINFO => record.memory = value,
@@ -156,16 +157,20 @@ impl<'a> Record<'a> {
         u32_at(self.head, at).unwrap_or(0)
     }
 
+    /// The address and port at two offsets.
     fn end(&self, port: usize, address: usize) -> SocketAddr {
-        let port = u16::from_be_bytes([self.head[port], self.head[port + 1]]);
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&self.head[address..address + 16]);
+        let port = self.chunk(port).map_or(0, u16::from_be_bytes);
+        let bytes: [u8; 16] = self.chunk(address).unwrap_or_default();
         let ip = if self.head[0] == AF_INET {
             IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]))
         } else {
             IpAddr::V6(Ipv6Addr::from(bytes))
         };
         SocketAddr::new(ip, port)
+    }
+
+    fn chunk<const BYTES: usize>(&self, at: usize) -> Option<[u8; BYTES]> {
+        self.head.get(at..)?.first_chunk().copied()
     }
 
     /// State.
@@ -205,7 +210,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Retransmissions or probes sent without an answer.
+    /// Retransmissions or probes sent without an acknowledgement (`idiag_retrans`).
     pub fn tries(&self) -> u8 {
         self.head[3]
     }
@@ -215,12 +220,12 @@ impl<'a> Record<'a> {
         self.word(52)
     }
 
-    /// Bytes not yet read; for a listener the length of its accept queue.
+    /// Bytes not read yet; for a listener the length of its accept queue.
     pub fn receive_queue(&self) -> u32 {
         self.word(56)
     }
 
-    /// Bytes not yet acknowledged; for a listener the limit of its accept queue.
+    /// Bytes not acknowledged yet; for a listener the limit of its accept queue.
     pub fn send_queue(&self) -> u32 {
         self.word(60)
     }
@@ -230,12 +235,12 @@ impl<'a> Record<'a> {
         self.word(64)
     }
 
-    /// Inode; 0 when no process holds it.
+    /// Inode; 0 when no process owns it.
     pub fn inode(&self) -> u32 {
         self.word(68)
     }
 
-    /// Buffer memory, when it was asked for. Fields that an older kernel lacks are 0.
+    /// Buffer memory, if it was requested. Fields that an older kernel does not have are 0.
     pub fn memory(&self) -> Option<SocketMemory> {
         if self.memory.is_empty() {
             return None;
@@ -254,13 +259,13 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Name of the congestion control, when it was asked for.
+    /// Name of the congestion control, if it was requested.
     pub fn congestion(&self) -> Option<&'a str> {
         let name = self.congestion.split(|byte| *byte == 0).next()?;
         std::str::from_utf8(name).ok().filter(|name| !name.is_empty())
     }
 
-    /// The bytes of `struct tcp_info`; empty when it was not asked for or does not apply.
+    /// The bytes of `struct tcp_info`; empty when it was not requested or does not apply.
     pub fn tcp_info_bytes(&self) -> &'a [u8] {
         self.info
     }
@@ -288,43 +293,43 @@ impl<'a> Record<'a> {
     }
 }
 
-/// All of `tcp_info` from the bytes that `getsockopt(TCP_INFO)` gives; `None` without any.
+/// All of `tcp_info` from the bytes of `getsockopt(TCP_INFO)`; `None` without any.
 pub fn tcp_info(bytes: &[u8]) -> Option<TcpInfo> {
-    let nobody = Record {
-        head: &[0; MESSAGE],
+    let empty = Record {
+        head: &[0; MESSAGE_BYTES],
         state: TcpState::Close,
         info: bytes,
         memory: &[],
         congestion: &[],
     };
-    nobody.tcp_info()
+    empty.tcp_info()
 }
 
-/// The same of the figures of `SO_MEMINFO`; `None` without any.
+/// Buffer memory from the bytes of `SO_MEMINFO`; `None` without any.
 pub fn socket_memory(bytes: &[u8]) -> Option<SocketMemory> {
-    let nobody = Record {
-        head: &[0; MESSAGE],
+    let empty = Record {
+        head: &[0; MESSAGE_BYTES],
         state: TcpState::Close,
         info: &[],
         memory: bytes,
         congestion: &[],
     };
-    nobody.memory()
+    empty.memory()
 }
 
-/// The fields of `struct tcp_info` behind its first eight bytes: name, how it is read, offset.
+/// Declares the fields of `struct tcp_info`: name, type, how it is read, offset.
 macro_rules! fields {
     ($( $name:ident : $type:ty = $read:ident ( $at:literal ) ),+ $(,)?) => {
         impl Record<'_> {
             $(
-                #[doc = concat!("`", stringify!($name), "` of [`TcpInfo`], when this kernel has it.")]
+                #[doc = concat!("`", stringify!($name), "` of [`TcpInfo`], if this kernel has it.")]
                 #[inline]
                 pub fn $name(&self) -> Option<$type> {
                     $read(self.info, $at)
                 }
             )+
 
-            /// All of `tcp_info`; `None` when it was not asked for or does not apply.
+            /// All of `tcp_info`; `None` when it was not requested or does not apply.
             pub fn tcp_info(&self) -> Option<TcpInfo> {
                 if self.info.is_empty() {
                     return None;
@@ -422,7 +427,7 @@ mod tests {
     use super::*;
 
     fn record(family: u8, state: u8, attributes: &[(u16, &[u8])]) -> Vec<u8> {
-        let mut bytes = vec![0; MESSAGE];
+        let mut bytes = vec![0; MESSAGE_BYTES];
         bytes[0] = family;
         bytes[1] = state;
         bytes[4..8].copy_from_slice(&[0, 80, 0x1f, 0x90]);
@@ -440,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read() {
+    fn a_record_is_parsed() {
         let memory: Vec<u8> = (1..=9u32).flat_map(u32::to_ne_bytes).collect();
         let bytes = record(AF_INET, 8, &[(4, b"cubic\0"), (7, &memory), (99, b"?")]);
         let socket = Record::parse(&bytes).unwrap().to_socket();
@@ -454,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_lie_one_behind_the_other() {
+    fn fields_are_contiguous() {
         let mut end = 8;
         for (name, at, size) in FIELDS.iter().filter(|(_, at, _)| *at >= 8) {
             assert_eq!(*at, end, "{name}");
@@ -464,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn shorter_and_longer_structs_are_read() {
+    fn shorter_and_longer_structs_are_parsed() {
         let info: Vec<u8> = (0..=255).chain(0..100).collect();
         for length in 1..info.len() {
             let bytes = record(AF_INET6, 1, &[(2, &info[..length])]);
@@ -484,24 +489,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
+        fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
             if let Ok(record) = Record::parse(&bytes) {
                 record.to_socket();
             }
         }
 
         #[test]
-        fn any_truncation_is_read_or_refused(info in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_truncation_is_parsed_or_refused(info in proptest::collection::vec(any::<u8>(), 0..300)) {
             let bytes = record(AF_INET, 1, &[(2, &info), (4, b"bbr\0"), (7, &[1; 36])]);
             for length in 0..bytes.len() {
                 let read = Record::parse(&bytes[..length]);
-                prop_assert_eq!(read.is_ok(), length >= MESSAGE);
+                prop_assert_eq!(read.is_ok(), length >= MESSAGE_BYTES);
             }
         }
     }
 
     #[test]
-    fn requests_have_the_lengths_of_the_kernel() {
+    fn requests_have_the_lengths_that_the_kernel_expects() {
         let both = request(Family::Both, States::ALL, Extensions::INFO | Extensions::MEMORY);
         assert_eq!(both.len(), 16 + 60);
         assert_eq!(both[19], 0x42);

@@ -4,14 +4,14 @@ use crate::netlink::{self, Malformed, attributes, u8_at, u32_at};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const AF_UNIX: u8 = 1;
-/// The kernel uses TCP's numbers of states for Unix sockets too.
+/// The kernel uses the numbers of TCP states for Unix sockets too.
 const LISTEN: u32 = 10;
 const SHOW_NAME: u32 = 0x1;
 const SHOW_RQLEN: u32 = 0x10;
 const UNIX_DIAG_NAME: u16 = 0;
 const UNIX_DIAG_RQLEN: u16 = 4;
 /// `struct unix_diag_msg`.
-const MESSAGE: usize = 16;
+const MESSAGE_BYTES: usize = 16;
 
 /// A request for all listening Unix sockets of this network namespace.
 pub fn request_listeners() -> Vec<u8> {
@@ -29,16 +29,16 @@ pub fn request_listeners() -> Vec<u8> {
 pub struct Record<'a> {
     /// Inode.
     pub inode: u32,
-    /// Name as bound; an abstract one begins with a zero byte.
+    /// Name as bound; abstract names begin with a zero byte.
     pub bound: &'a [u8],
-    /// Connections that wait to be accepted.
+    /// Connections in its queue, not accepted yet.
     pub queue: u32,
     /// Limit of that queue.
     pub limit: u32,
 }
 
 impl<'a> Record<'a> {
-    /// Reads the payload of one message.
+    /// Parses the payload of one message.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl<'a> Record<'a> {
         }
         let inode = u32_at(payload, 4).ok_or(short)?;
         let mut record = Record { inode, bound: &[], queue: 0, limit: 0 };
-        for (kind, value) in attributes(payload.get(MESSAGE..).ok_or(short)?) {
+        for (kind, value) in attributes(payload.get(MESSAGE_BYTES..).ok_or(short)?) {
             match kind {
                 UNIX_DIAG_NAME => record.bound = value,
                 UNIX_DIAG_RQLEN => {
@@ -63,7 +63,7 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// The name for people: a path, or `@name` when abstract.
+    /// The name for people: a path, or `@name` when it is abstract.
     pub fn name(&self) -> String {
         match self.bound.split_first() {
             Some((0, rest)) => format!("@{}", String::from_utf8_lossy(rest)),
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read() {
+    fn a_record_is_parsed() {
         let mut bytes = vec![AF_UNIX, 1, 10, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         bytes.extend_from_slice(&[10, 0, 0, 0, b'/', b'a', b'.', b's', b'k', 0, 0, 0]);
         bytes.extend_from_slice(&[12, 0, 4, 0, 3, 0, 0, 0, 128, 0, 0, 0]);
@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..99)) {
+        fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..99)) {
             if let Ok(record) = Record::parse(&bytes) {
                 record.name();
             }

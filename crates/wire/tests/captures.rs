@@ -1,15 +1,14 @@
-//! Captures of others, whole and damaged: every one is read to its end, without a panic, and never
-//! more than the file has.
+//! Real captures, whole and damaged: each is read to its end, without a panic and within the file.
 
 use std::path::{Path, PathBuf};
 
 use wire::capture::{Reader, Step};
 use wire::packet::{Tcp, decode};
 
-/// Captures that are kept beside the repository; `None`, after saying so, without them.
+/// A folder of the captures outside the repository; `None`, with a message, without them.
 fn folder(name: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let captures = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from);
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let captures = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from);
     let folder = captures.join(name);
     if folder.is_dir() {
         return Some(folder);
@@ -31,7 +30,7 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Packets of a file, and what ended it.
+/// Packets of a file, and its damage.
 fn read(bytes: &[u8]) -> (usize, Option<String>) {
     let mut reader = Reader::new();
     let (mut rest, mut packets) = (bytes, 0);
@@ -43,12 +42,12 @@ fn read(bytes: &[u8]) -> (usize, Option<String>) {
                 assert!(packet.bytes.len() <= bytes.len());
                 packets += 1;
             }
-            Step::Other | Step::Comment(_) => {}
-            Step::More(wanted) => {
+            Step::Skipped | Step::Comment(_) => {}
+            Step::NeedBytes(wanted) => {
                 assert!(wanted > rest.len());
                 return (packets, (!rest.is_empty()).then(|| "cut off".to_string()));
             }
-            Step::Broken(broken) => return (packets, Some(broken.to_string())),
+            Step::Damaged(broken) => return (packets, Some(broken.to_string())),
         }
     }
 }
@@ -65,18 +64,18 @@ fn segments(bytes: &[u8]) -> usize {
                 let decoded = decode(packet.link, packet.bytes, packet.length);
                 segments += usize::from(decoded.is_ok_and(|decoded| Tcp::of(&decoded.ip).is_ok()));
             }
-            Step::Other | Step::Comment(_) => {}
-            Step::More(_) | Step::Broken(_) => return segments,
+            Step::Skipped | Step::Comment(_) => {}
+            Step::NeedBytes(_) | Step::Damaged(_) => return segments,
         }
     }
 }
 
 #[test]
-fn any_capture_is_taken_apart_without_a_panic() {
+fn any_capture_is_decoded_without_a_panic() {
     let Some(folder) = folder("robustness") else { return };
     let mut all = Vec::new();
     files(&folder, &mut all);
-    // What they are and how long, tshark is asked in `streams`.
+    // A test of `streams` compares them with tshark.
     let segments: usize =
         all.iter().map(|path| segments(&std::fs::read(path).expect("a capture"))).sum();
     println!("{segments} TCP segments in {} captures", all.len());
@@ -100,7 +99,7 @@ fn every_capture_is_read_to_its_end() {
         }
     }
     println!("{} captures, {packets} packets, {whole} whole, {empty} without a packet", all.len());
-    // Most are sound: a reader that gives up early would not pass.
+    // Most are sound: a reader that stops early would not pass.
     assert!(whole * 10 > all.len() * 9, "only {whole} of {} were read to their end", all.len());
 }
 
@@ -111,7 +110,7 @@ fn labelled_captures_are_sound() {
     files(&folder, &mut all);
     for path in all {
         let (packets, end) = read(&std::fs::read(&path).expect("a capture"));
-        // One of them was cut off while it was written.
+        // One of them was truncated when it was written.
         let sound = end.as_deref().is_none_or(|end| end == "cut off");
         assert!(packets > 10 && sound, "{}: {packets} packets, {end:?}", path.display());
     }

@@ -97,7 +97,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 fn increases(group: &CloseWait) -> bool {
     group.count.samples >= 3
         && group.left == 0
-        && !group.fell
+        && !group.decreased
         && group.settled >= MIN_SETTLED
         && group.count.last >= group.count.first.saturating_add(MIN_INCREASE)
 }
@@ -212,7 +212,7 @@ pub(super) mod tests {
         evidence.sockets.as_mut().unwrap().close_wait.push(CloseWait {
             pid: Some(7),
             count,
-            fell: false,
+            decreased: false,
             stayed: count.first,
             left: 0,
             settled: count.last,
@@ -251,7 +251,7 @@ pub(super) mod tests {
         group(&mut evidence).left = 1;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let mut evidence = leaking(gauge(10, 60));
-        group(&mut evidence).fell = true;
+        group(&mut evidence).decreased = true;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         assert!(matches!(rule(&leaking(gauge(0, 4))), Verdict::RuledOut(_)));
         // A busy proxy: in the last sample, some that the peer has just closed.

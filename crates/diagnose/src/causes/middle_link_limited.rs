@@ -93,7 +93,9 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
             Verdict::Found(finding(evidence, measured, &verdict).into_iter().collect())
         }
         LimitedLink::None => Verdict::RuledOut("shared links (no round trip rose)".to_string()),
-        LimitedLink::Access => Verdict::RuledOut("shared links (one place alone waits)".to_string()),
+        LimitedLink::Access => {
+            Verdict::RuledOut("shared links (one place alone waits)".to_string())
+        }
         LimitedLink::Shared => undecided("a place on the other side of the link".to_string()),
         LimitedLink::Unclear => {
             let why = verdict.reasons.last().map(|why| why.trim_end_matches('.').to_lowercase());

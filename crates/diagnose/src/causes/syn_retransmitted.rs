@@ -106,7 +106,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         findings.extend(packets::findings(evidence, packets, &known));
     }
     Verdict::from_findings(findings, || {
-        let most = all.iter().map(|syn| syn.retrying).max().unwrap_or(0);
+        let most = all.iter().map(|syn| syn.retransmitting).max().unwrap_or(0);
         match most {
             0 => "retransmitted SYNs (none)".to_string(),
             _ => format!("retransmitted SYNs (up to {} to one destination)", number(most)),
@@ -116,13 +116,16 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 /// Share of the connections to a destination that retransmit their SYN.
 fn retransmitting_share(syn: &SynSent) -> f64 {
-    share(syn.retrying as f64, (syn.seen as f64).max(syn.retrying as f64) + syn.established as f64)
+    share(
+        syn.retransmitting as f64,
+        (syn.connections as f64).max(syn.retransmitting as f64) + syn.established as f64,
+    )
 }
 
 fn counts(syn: &SynSent) -> bool {
-    let several =
-        syn.retrying >= MIN_RETRANSMITTING || u64::from(syn.most_tries) >= MIN_RETRANSMITTING;
-    syn.retrying > 0 && several && retransmitting_share(syn) >= MIN_SHARE
+    let several = syn.retransmitting >= MIN_RETRANSMITTING
+        || u64::from(syn.max_retransmissions) >= MIN_RETRANSMITTING;
+    syn.retransmitting > 0 && several && retransmitting_share(syn) >= MIN_SHARE
 }
 
 /// Seconds from the first SYN to its `tries`th retransmission.
@@ -138,7 +141,7 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
     let process = process_name(&owners).unwrap_or_else(|| "a process".to_string());
     let remote = syn.remote;
     let linear = evidence.sysctl_number("net.ipv4.tcp_syn_linear_timeouts").unwrap_or(0);
-    let seconds = waited_s(syn.most_tries.max(1), linear);
+    let seconds = waited_s(syn.max_retransmissions.max(1), linear);
     let silent = syn.completed == 0 && syn.established == 0;
     let why = if silent {
         format!(
@@ -157,20 +160,20 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
         format!(
             "{} of {} in SYN_SENT retransmitted their SYN, up to {}; \
              TcpExtTCPSynRetrans +{}",
-            number(syn.retrying),
-            count(syn.seen.max(syn.retrying), "connection"),
-            count(u64::from(syn.most_tries), "time"),
+            number(syn.retransmitting),
+            count(syn.connections.max(syn.retransmitting), "connection"),
+            count(u64::from(syn.max_retransmissions), "time"),
             number(evidence.increase("TcpExtTCPSynRetrans").unwrap_or(0)),
         ),
     )
     .over_window(
         evidence,
         "connections that retransmit their SYN",
-        syn.retrying as f64,
+        syn.retransmitting as f64,
         "connections",
     )
-    .over_window(evidence, "connections in SYN_SENT", syn.seen as f64, "connections")
-    .over_window(evidence, "most retransmissions", f64::from(syn.most_tries), "SYNs");
+    .over_window(evidence, "connections in SYN_SENT", syn.connections as f64, "connections")
+    .over_window(evidence, "most retransmissions", f64::from(syn.max_retransmissions), "SYNs");
     if let Some(increase) = evidence.increase("TcpExtTCPSynRetrans") {
         counted = counted.over_window(evidence, "TcpExtTCPSynRetrans", increase as f64, "packets");
     }
@@ -200,11 +203,11 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
         impact: Impact {
             text: format!(
                 "{} to {remote} waited {seconds} s or more ({} of those being opened)",
-                count(syn.retrying, "connection"),
+                count(syn.retransmitting, "connection"),
                 percent(retransmitting_share(syn)),
             ),
             unit: ImpactUnit::ConnectionsDelayed,
-            amount: syn.retrying as f64,
+            amount: syn.retransmitting as f64,
             share: Some(retransmitting_share(syn)),
         },
         evidence: vec![counted, proof(Source::Sockets, "why", why)],
@@ -243,10 +246,10 @@ pub(super) mod tests {
         evidence.sockets.as_mut().unwrap().syn_sent.push(SynSent {
             remote: address("198.18.0.9:80"),
             pids: vec![7],
-            retrying,
-            seen,
+            retransmitting: retrying,
+            connections: seen,
             completed: 0,
-            most_tries,
+            max_retransmissions: most_tries,
             established,
         });
         evidence

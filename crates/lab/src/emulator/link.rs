@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use sys::tap::{FRAME_LIMIT, Tap};
-use sys::{Error, Kind};
+use sys::tap::{MAX_FRAME_BYTES, Tap};
+use sys::{Error, ErrorKind};
 
 use super::counters::Counters;
 use super::pipe::Pipe;
@@ -64,7 +64,7 @@ impl Link {
         reverse: Direction,
         seed: u64,
     ) -> sys::Result<Link> {
-        let failed = |errno| Error::os("start the link", name, errno);
+        let failed = |errno| Error::from_errno("start the link", name, errno);
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
         let shared = Arc::new(Shared {
             wake,
@@ -79,13 +79,15 @@ impl Link {
             pipes,
             shared: Arc::clone(&shared),
             clock: Instant::now(),
-            buffer: vec![0; FRAME_LIMIT],
+            buffer: vec![0; MAX_FRAME_BYTES],
             published_at: Duration::ZERO,
         };
         let thread = std::thread::Builder::new()
             .name(format!("link {name}"))
             .spawn(move || worker.run())
-            .map_err(|error| Error::new("start the link", name, error.to_string(), Kind::Other))?;
+            .map_err(|error| {
+                Error::new("start the link", name, error.to_string(), ErrorKind::Other)
+            })?;
         Ok(Link { shared, thread: Some(thread) })
     }
 
@@ -207,7 +209,9 @@ impl Worker {
         ];
         match poll(&mut files, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::os("wait for", "the devices of a link", errno)),
+            Err(errno) => {
+                return Err(Error::from_errno("wait for", "the devices of a link", errno));
+            }
         }
         // A device that is gone is readable too: reading reports the error.
         let readable = |file: &PollFd<'_>| {

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use model::{Capability, Evidence, Focus, MissingEvidence, Packets};
-use sys::Kind;
+use sys::ErrorKind;
 use sys::packet_ring::{ANY, Settings};
 
 use super::analysis::{Analysis, HEADER_SNAP_LENGTH};
@@ -92,8 +92,8 @@ impl Background {
             Err(error) => broken(format!("cannot start a thread: {error}")),
             Ok((thread, Ok(Ok(())))) => Ok(Running { thread, stop }),
             Ok((_, Ok(Err(error)))) => match error.kind {
-                Kind::NotFound => return Err(Failure::Usage(error.to_string()).into()),
-                Kind::Permission => {
+                ErrorKind::NotFound => return Err(Failure::Usage(error.to_string()).into()),
+                ErrorKind::PermissionDenied => {
                     let why = "capturing needs CAP_NET_RAW".to_string();
                     Err(missing(Capability::NotPermitted, why))
                 }
@@ -148,7 +148,7 @@ fn open(names: &[String], filter: &str) -> sys::Result<Vec<Source>> {
     for name in names {
         let source = capture_loop::source(name, settings, filter)?;
         sources.push(source.map_err(|refused| {
-            sys::Error::new("capture on", name, refused.to_string(), Kind::Other)
+            sys::Error::new("capture on", name, refused.to_string(), ErrorKind::Other)
         })?);
     }
     capture_loop::start(&mut sources)?;
@@ -209,7 +209,7 @@ mod tests {
         for link in [wire::capture::LinkType::LINUX_SLL2, wire::capture::LinkType::ETHERNET] {
             let filter =
                 sys::filter::Filter::compile(&filter(&focus), link, HEADER_SNAP_LENGTH).unwrap();
-            assert!(filter.kernel().is_some(), "{link}");
+            assert!(filter.kernel_program().is_some(), "{link}");
         }
     }
 }

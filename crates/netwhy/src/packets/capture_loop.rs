@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use sys::Stop;
 use sys::filter::Filter;
-use sys::packet_ring::{self, Counts, Frame, HOLD, PacketRing, Settings, Taken, Trouble};
+use sys::packet_ring::{
+    self, BLOCK_TIMEOUT, BlockRead, Counts, Frame, InterfaceProblem, PacketRing, Settings,
+};
 use wire::capture::Packet;
 use wire::capture::write::Flags;
 
@@ -55,11 +57,11 @@ impl Source {
         number: usize,
         left: &mut u64,
         sink: &mut dyn Sink,
-    ) -> anyhow::Result<Taken> {
+    ) -> anyhow::Result<BlockRead> {
         let link = self.ring.link();
-        let unfiltered = self.filter.kernel().is_none().then_some(&self.filter);
+        let unfiltered = self.filter.kernel_program().is_none().then_some(&self.filter);
         let mut failed = None;
-        let taken = self.ring.take(|frame| {
+        let taken = self.ring.read_block(|frame| {
             if unfiltered.is_some_and(|filter| !filter.matches(frame.bytes, frame.length)) {
                 return ControlFlow::Continue(());
             }
@@ -82,7 +84,7 @@ pub(crate) fn source(
     name: &str,
     settings: Settings,
     filter: &str,
-) -> sys::Result<Result<Source, sys::filter::Refused>> {
+) -> sys::Result<Result<Source, sys::filter::FilterError>> {
     let ring = PacketRing::open(name, settings)?;
     let filter = Filter::compile(filter, ring.link(), settings.snap_length);
     Ok(filter.map(|filter| Source::new(ring, filter)))
@@ -90,7 +92,7 @@ pub(crate) fn source(
 
 /// Starts to capture.
 pub(crate) fn start(sources: &mut [Source]) -> sys::Result<()> {
-    sources.iter_mut().try_for_each(|source| source.ring.start(source.filter.kernel()))
+    sources.iter_mut().try_for_each(|source| source.ring.start(source.filter.kernel_program()))
 }
 
 /// Captures until it is time to stop, then takes what is left in the rings. `note` is called when an
@@ -118,7 +120,7 @@ pub(crate) fn run(
         source.ring.stop()?;
     }
     // The kernel releases its last block a little later, and only if it is not empty.
-    let last = Instant::now() + 2 * HOLD;
+    let last = Instant::now() + 2 * BLOCK_TIMEOUT;
     while left > 0 {
         // Read before the last round: this process may have waited for a CPU since.
         let is_last = Instant::now() >= last;
@@ -126,7 +128,7 @@ pub(crate) fn run(
             if is_last {
                 break;
             }
-            std::thread::sleep(HOLD / 5);
+            std::thread::sleep(BLOCK_TIMEOUT / 5);
         }
     }
     count(sources, sink)?;
@@ -141,7 +143,7 @@ fn round(sources: &mut [Source], left: &mut u64, sink: &mut dyn Sink) -> anyhow:
         if *left == 0 {
             break;
         }
-        any |= source.block(number, left, sink)? != Taken::Nothing;
+        any |= source.block(number, left, sink)? != BlockRead::Empty;
     }
     Ok(any)
 }
@@ -157,12 +159,12 @@ fn count(sources: &mut [Source], sink: &mut dyn Sink) -> anyhow::Result<()> {
 fn check_interfaces(sources: &mut [Source], note: &mut dyn FnMut(String)) {
     for source in sources.iter_mut().filter(|source| !source.is_gone) {
         let name = source.ring.name();
-        match source.ring.trouble() {
+        match source.ring.interface_problem() {
             None => {}
-            Some(Trouble::Down) => {
+            Some(InterfaceProblem::Down) => {
                 note(format!("{name} is down; capturing continues when it is up"));
             }
-            Some(Trouble::Gone) => {
+            Some(InterfaceProblem::Removed) => {
                 note(format!("{name} was removed"));
                 source.is_gone = true;
             }

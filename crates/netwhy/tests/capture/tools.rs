@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use sys::capture::{Capture, End};
+use sys::capture::{Capture, ReadEnd};
 use wire::capture::Interface;
 
 use super::host::{Host, output, pause, run, signal, wait_until};
@@ -40,7 +40,7 @@ pub(crate) struct Packet {
 pub(crate) fn read(path: &Path) -> (Vec<Packet>, Vec<Interface>) {
     let mut capture = Capture::open(path).unwrap_or_else(|error| panic!("{error}"));
     let mut packets = Vec::new();
-    let end = capture.packets(|packet| {
+    let end = capture.for_each_packet(|packet| {
         packets.push(Packet {
             time_ns: packet.time_ns.expect("a time"),
             interface: packet.interface,
@@ -49,7 +49,7 @@ pub(crate) fn read(path: &Path) -> (Vec<Packet>, Vec<Interface>) {
         });
         ControlFlow::Continue(())
     });
-    assert_eq!(end.expect("a file that can be read"), End::Whole, "{}", path.display());
+    assert_eq!(end.expect("a file that can be read"), ReadEnd::Complete, "{}", path.display());
     assert_eq!(capture.reader().warnings(), [], "{}", path.display());
     (packets, capture.reader().interfaces().to_vec())
 }

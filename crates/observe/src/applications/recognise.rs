@@ -1,70 +1,73 @@
-//! Which application a process is, from its name and command line. Reads nothing.
+//! Which program a process runs, from its name and command line. Reads nothing.
 
-/// An application that netwhy knows something of.
+/// A program that netwhy knows something about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
-    /// Its configuration and its logs.
+pub(super) enum Program {
+    /// Configuration and logs are known.
     Nginx,
-    /// Its configuration and its logs.
+    /// Configuration and logs are known.
     PhpFpm,
-    /// The words of its logs.
+    /// The messages of its logs are known.
     Apache,
-    /// Its name: it logs to syslog.
+    /// Only its name: it logs to syslog.
     Haproxy,
-    /// The words of its logs.
+    /// The messages of its logs are known.
     Postgresql,
 }
 
-impl Kind {
-    /// The name that users know.
+impl Program {
+    /// Its common name.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Nginx => "nginx",
-            Kind::PhpFpm => "php-fpm",
-            Kind::Apache => "apache",
-            Kind::Haproxy => "haproxy",
-            Kind::Postgresql => "postgresql",
+            Program::Nginx => "nginx",
+            Program::PhpFpm => "php-fpm",
+            Program::Apache => "apache",
+            Program::Haproxy => "haproxy",
+            Program::Postgresql => "postgresql",
         }
     }
 }
 
-/// A process that was recognised.
+/// A process that runs a known program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
-    pub(super) kind: Kind,
+pub(super) struct Recognised {
+    pub(super) program: Program,
     /// `master` or `worker`.
     pub(super) role: &'static str,
     /// The pool of a php-fpm worker.
     pub(super) pool: Option<String>,
 }
 
-/// Recognises a process; `parent` is the name of its parent, when that is known.
+/// Recognises a process; `parent` is the name of its parent, where that is known.
 ///
-/// nginx and php-fpm write what they are over their command lines (`ngx_setproctitle`,
-/// `fpm_env_setproctitle`); the others are known by the name of their program.
-pub(super) fn recognise(name: &str, command: &str, parent: Option<&str>) -> Option<Known> {
-    let known = |kind, role| Some(Known { kind, role, pool: None });
+/// nginx and php-fpm overwrite their command lines with a title (`ngx_setproctitle`,
+/// `fpm_env_setproctitle`); the others are recognised by their name.
+pub(super) fn recognise(name: &str, command: &str, parent: Option<&str>) -> Option<Recognised> {
+    let as_role = |program, role| Some(Recognised { program, role, pool: None });
     if let Some(title) = command.strip_prefix("nginx: ") {
-        return known(Kind::Nginx, if title.starts_with("master") { "master" } else { "worker" });
+        return as_role(
+            Program::Nginx,
+            if title.starts_with("master") { "master" } else { "worker" },
+        );
     }
     if let Some(title) = command.strip_prefix("php-fpm: ") {
         let pool = title.strip_prefix("pool ").map(|pool| pool.trim_end().to_string());
-        // A worker has its master's title until it has written its own.
+        // A worker has its master's title until it sets its own.
         let role = if pool.is_some() || parent == Some(name) { "worker" } else { "master" };
-        return Some(Known { kind: Kind::PhpFpm, role, pool });
+        return Some(Recognised { program: Program::PhpFpm, role, pool });
     }
     let role = if parent == Some(name) { "worker" } else { "master" };
     match name {
-        // `master_process off` leaves the command line as it was.
-        "nginx" => known(Kind::Nginx, role),
-        "apache2" | "httpd" => known(Kind::Apache, role),
-        "haproxy" => known(Kind::Haproxy, role),
-        "postgres" | "postmaster" => known(Kind::Postgresql, role),
+        // `master_process off` leaves the command line unchanged.
+        "nginx" => as_role(Program::Nginx, role),
+        "apache2" | "httpd" => as_role(Program::Apache, role),
+        "haproxy" => as_role(Program::Haproxy, role),
+        "postgres" | "postmaster" => as_role(Program::Postgresql, role),
         _ => None,
     }
 }
 
-/// What the command line of an nginx master says of its configuration.
+/// What the command line of an nginx master has about its configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NginxOptions {
     /// The program: `/usr/sbin/nginx`.
@@ -75,7 +78,7 @@ pub(super) struct NginxOptions {
     pub(super) prefix: Option<String>,
 }
 
-/// The options in `nginx: master process /usr/sbin/nginx -c FILE`, where nginx has joined its
+/// The options in `nginx: master process /usr/sbin/nginx -c FILE`, in which nginx has joined its
 /// arguments with spaces.
 pub(super) fn nginx_options(command: &str) -> NginxOptions {
     let command = command.strip_prefix("nginx: master process ").unwrap_or(command);
@@ -90,14 +93,14 @@ pub(super) fn nginx_options(command: &str) -> NginxOptions {
             _ => continue,
         };
         let value = if joined.is_empty() { words.next() } else { Some(joined) };
-        let place = if option == "-c" { &mut options.file } else { &mut options.prefix };
-        *place = value.map(str::to_string);
+        let target = if option == "-c" { &mut options.file } else { &mut options.prefix };
+        *target = value.map(str::to_string);
     }
     options
 }
 
-/// The configuration file in `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`, or behind
-/// `-y` when the command line was left as it was.
+/// The configuration file in `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`, or after `-y`
+/// where the command line is unchanged.
 pub(super) fn php_fpm_file(command: &str) -> Option<String> {
     if let Some(rest) = command.strip_prefix("php-fpm: master process (") {
         return rest.trim_end().strip_suffix(')').map(str::to_string);
@@ -118,36 +121,41 @@ pub(super) fn php_fpm_file(command: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn known(kind: Kind, role: &'static str, pool: Option<&str>) -> Option<Known> {
-        Some(Known { kind, role, pool: pool.map(str::to_string) })
+    fn known(program: Program, role: &'static str, pool: Option<&str>) -> Option<Recognised> {
+        Some(Recognised { program, role, pool: pool.map(str::to_string) })
     }
 
     #[test]
-    fn titles_of_real_processes() {
+    fn titles_of_real_processes_are_recognised() {
         for (name, command, parent, expected) in [
             (
                 "nginx",
                 "nginx: master process nginx -c /x",
                 None,
-                known(Kind::Nginx, "master", None),
+                known(Program::Nginx, "master", None),
             ),
-            ("nginx", "nginx: worker process", Some("nginx"), known(Kind::Nginx, "worker", None)),
-            ("nginx", "nginx: cache manager process", None, known(Kind::Nginx, "worker", None)),
-            ("nginx", "nginx -g master_process off;", None, known(Kind::Nginx, "master", None)),
+            (
+                "nginx",
+                "nginx: worker process",
+                Some("nginx"),
+                known(Program::Nginx, "worker", None),
+            ),
+            ("nginx", "nginx: cache manager process", None, known(Program::Nginx, "worker", None)),
+            ("nginx", "nginx -g master_process off;", None, known(Program::Nginx, "master", None)),
             (
                 "php-fpm8.2",
                 "php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)   ",
                 None,
-                known(Kind::PhpFpm, "master", None),
+                known(Program::PhpFpm, "master", None),
             ),
             (
                 "php-fpm8.2",
                 "php-fpm: pool www      ",
                 Some("php-fpm8.2"),
-                known(Kind::PhpFpm, "worker", Some("www")),
+                known(Program::PhpFpm, "worker", Some("www")),
             ),
-            ("apache2", "/usr/sbin/apache2 -k start", None, known(Kind::Apache, "master", None)),
-            ("apache2", "", Some("apache2"), known(Kind::Apache, "worker", None)),
+            ("apache2", "/usr/sbin/apache2 -k start", None, known(Program::Apache, "master", None)),
+            ("apache2", "", Some("apache2"), known(Program::Apache, "worker", None)),
             ("vim", "vim nginx: master process", None, None),
         ] {
             assert_eq!(recognise(name, command, parent), expected, "{command}");
@@ -155,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_configuration_is() {
+    fn the_configuration_file_is_found() {
         let options = nginx_options(
             "nginx: master process /usr/sbin/nginx -g daemon off; -c /a.conf -p/srv ",
         );

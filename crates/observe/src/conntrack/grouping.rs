@@ -1,8 +1,8 @@
-//! The table grouped while it is read: the entries are never held, and the groups have a bound.
+//! The table, grouped while it is read: entries are never kept, and the groups are bounded.
 //!
-//! Addresses and ports are counted by Space-Saving (Metwally et al. 2005): with [`KEYS`] counters,
-//! every value that makes up more than 1 in [`KEYS`] entries is found, and no count is too high by
-//! more than that; a table with fewer values is counted exactly.
+//! Addresses and ports are counted by Space-Saving (Metwally et al. 2005): with [`COUNTERS`] counters,
+//! every value of more than 1 in [`COUNTERS`] entries is found, and no count is too high by more than
+//! that share; a table with fewer values is counted exactly.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -12,12 +12,13 @@ use model::{ConntrackTable, Top};
 use wire::conntrack::{Entry, protocol_name};
 
 /// Counters of each group.
-const KEYS: usize = 4096;
+const COUNTERS: usize = 4096;
 
 /// Entries of connection tracking, added up.
+#[derive(Default)]
 pub struct Grouping {
     entries: u64,
-    protocols: [u64; 256],
+    protocols: BTreeMap<u8, u64>,
     states: BTreeMap<&'static str, u64>,
     unreplied: u64,
     assured: u64,
@@ -26,27 +27,12 @@ pub struct Grouping {
     ports: Frequent<(u8, u16)>,
 }
 
-impl Default for Grouping {
-    fn default() -> Self {
-        Grouping {
-            entries: 0,
-            protocols: [0; 256],
-            states: BTreeMap::new(),
-            unreplied: 0,
-            assured: 0,
-            sources: Frequent::default(),
-            destinations: Frequent::default(),
-            ports: Frequent::default(),
-        }
-    }
-}
-
 impl Grouping {
     /// Adds one entry.
     pub fn add(&mut self, entry: &Entry<'_>) {
         let original = entry.original();
         self.entries += 1;
-        self.protocols[usize::from(original.protocol)] += 1;
+        *self.protocols.entry(original.protocol).or_default() += 1;
         if let Some(state) = entry.tcp_state_name() {
             *self.states.entry(state).or_default() += 1;
         }
@@ -68,8 +54,8 @@ impl Grouping {
         self.entries
     }
 
-    /// The groups, each with at most `top` values. When only `read` of `all` entries were looked
-    /// at, the numbers are scaled up to all.
+    /// The groups, each with at most `top` values. When only `read` of `all` entries were read, the
+    /// numbers are scaled to all.
     pub fn finish(self, top: usize, read: u64, all: u64) -> ConntrackTable {
         let part = read > 0 && read < all;
         let scale = |count: u64| {
@@ -84,11 +70,7 @@ impl Grouping {
         ConntrackTable {
             entries: scale(self.entries),
             read: part.then_some(read),
-            by_protocol: (0..=u8::MAX)
-                .map(|number| (number, self.protocols[usize::from(number)]))
-                .filter(|(_, count)| *count > 0)
-                .map(|(number, count)| (name(number), scale(count)))
-                .collect(),
+            by_protocol: self.protocols.into_iter().map(|(p, n)| (name(p), scale(n))).collect(),
             by_state: self.states.into_iter().map(|(s, n)| (s.to_string(), scale(n))).collect(),
             unreplied: scale(self.unreplied),
             assured: scale(self.assured),
@@ -101,10 +83,11 @@ impl Grouping {
     }
 }
 
-/// Space-Saving in generations: when all counters are taken, the lower half of them is given up
-/// at once and its highest count becomes the error of those that come after. One pass over the
-/// counters then pays for many new values, where one at a time would cost a heap.
+/// Space-Saving in generations: when all counters are in use, the lower half of them is dropped at once,
+/// and the highest count among those becomes the error of values that come later. One pass over the
+/// counters then makes room for many new values, where one at a time would need a heap.
 struct Frequent<K> {
+    /// Count and error by value.
     counts: HashMap<K, (u64, u64)>,
     floor: u64,
 }
@@ -121,15 +104,16 @@ impl<K: Hash + Eq + Copy + Ord> Frequent<K> {
             *count += 1;
             return;
         }
-        if self.counts.len() >= 2 * KEYS {
-            self.give_up_half();
+        if self.counts.len() >= 2 * COUNTERS {
+            self.drop_lower_half();
         }
         self.counts.insert(key, (self.floor + 1, self.floor));
     }
 
-    fn give_up_half(&mut self) {
+    fn drop_lower_half(&mut self) {
         let mut counts: Vec<u64> = self.counts.values().map(|(count, _)| *count).collect();
-        let (_, middle, _) = counts.select_nth_unstable_by(KEYS, |a, b| b.cmp(a));
+        // There are 2 * COUNTERS of them.
+        let (_, middle, _) = counts.select_nth_unstable_by(COUNTERS, |a, b| b.cmp(a));
         let middle = *middle;
         self.floor = self.floor.max(middle);
         self.counts.retain(|_, (count, _)| *count > middle);
@@ -150,9 +134,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_stands_for_the_whole() {
+    fn numbers_of_a_part_are_scaled_to_the_table() {
         let mut grouping = Grouping { entries: 40, unreplied: 10, ..Grouping::default() };
-        grouping.protocols[17] = 40;
+        grouping.protocols.insert(17, 40);
         let table = grouping.finish(5, 100, 1_000);
         assert_eq!((table.entries, table.unreplied, table.read), (400, 100, Some(100)));
         assert_eq!(table.by_protocol["udp"], 400);
@@ -174,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_single_values_stays_bounded_and_hides_none_that_is_frequent() {
+    fn a_flood_of_single_values_stays_bounded_and_hides_no_frequent_one() {
         let mut frequent = Frequent::default();
         for value in 0..500_000u64 {
             frequent.add(1_000_000 + value);
             if value % 100 == 0 {
                 frequent.add(7);
             }
-            assert!(frequent.counts.len() <= 2 * KEYS);
+            assert!(frequent.counts.len() <= 2 * COUNTERS);
         }
         let top = &frequent.finish(1, |value| value.to_string())[0];
         assert_eq!(top.key, "7");
@@ -190,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counts_are_never_too_low_and_the_error_bounds_them(
+        fn counts_are_never_too_low_and_too_high_by_the_error_at_most(
             values in proptest::collection::vec(0u16..20_000, 0..30_000)
         ) {
             let mut exact: HashMap<u16, u64> = HashMap::new();

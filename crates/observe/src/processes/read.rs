@@ -1,25 +1,25 @@
-//! Reading `/proc/PID`: what cannot be read is `None`, the observer says so once for all.
+//! Reading `/proc/PID`. What cannot be read is `None`; the observer notes it once for all processes.
 
 use std::path::PathBuf;
 
 use model::Process;
 
-use crate::Context;
+use crate::context::Context;
 
 /// What a process has used so far.
 pub(super) struct Usage {
-    /// Start, clock ticks since boot: tells processes with the same id apart.
+    /// Start, clock ticks since boot: distinguishes processes with the same id.
     pub(super) started_ticks: u64,
     /// User and system time of all threads, clock ticks.
     pub(super) cpu_ticks: u64,
     /// Threads.
     pub(super) threads: u32,
-    /// Time runnable and not running, all threads, nanoseconds.
+    /// Time that its threads were runnable but not running, nanoseconds.
     pub(super) run_delay_ns: Option<u64>,
 }
 
 fn file<'a>(context: &'a mut Context<'_>, path: &str) -> Option<&'a [u8]> {
-    context.machine.read(&PathBuf::from(path), &mut context.buffer).ok()?;
+    context.machine.files().read(&PathBuf::from(path), &mut context.buffer).ok()?;
     Some(&context.buffer)
 }
 
@@ -43,8 +43,8 @@ pub(super) fn state(context: &mut Context<'_>, pid: u32) -> Option<char> {
     Some(wire::proc_pid::stat(file(context, &format!("/proc/{pid}/stat"))?).ok()?.state)
 }
 
-/// CPU time of the process and run delay of at most `threads` of its threads.
-pub(super) fn usage(context: &mut Context<'_>, pid: u32, threads: usize) -> Option<Usage> {
+/// CPU time of a process, and run delay of at most `max_threads` of its threads.
+pub(super) fn usage(context: &mut Context<'_>, pid: u32, max_threads: usize) -> Option<Usage> {
     let stat = wire::proc_pid::stat(file(context, &format!("/proc/{pid}/stat"))?).ok()?;
     let mut run_delay_ns = None;
     if stat.threads <= 1 {
@@ -52,9 +52,9 @@ pub(super) fn usage(context: &mut Context<'_>, pid: u32, threads: usize) -> Opti
     } else {
         let tasks = PathBuf::from(format!("/proc/{pid}/task"));
         let mut names = Vec::new();
-        // A process that ends while it is listed has no run delay: `None` says so.
-        let _ = context.machine.list(&tasks, &mut |name| {
-            if names.len() < threads {
+        // A process that ends while it is listed has no run delay.
+        let _ = context.machine.files().list(&tasks, &mut |name| {
+            if names.len() < max_threads {
                 names.push(name.to_string());
             }
         });
@@ -77,15 +77,15 @@ fn run_delay(context: &mut Context<'_>, path: &str) -> Option<u64> {
     Some(wire::proc_pid::schedstat(file(context, path)?).ok()?.run_delay_ns)
 }
 
-/// Number of open files: the size of `/proc/PID/fd` since Linux 6.2, counted before.
+/// Number of open files: the size of `/proc/PID/fd` since Linux 6.2, counted on older kernels.
 pub(super) fn open_files(context: &mut Context<'_>, pid: u32) -> Option<u64> {
     let folder = PathBuf::from(format!("/proc/{pid}/fd"));
-    let size = context.machine.stat(&folder).ok()?.size;
+    let size = context.machine.files().stat(&folder).ok()?.size;
     if size > 0 {
         return Some(size);
     }
     let mut files = 0;
-    context.machine.list(&folder, &mut |_| files += 1).ok()?;
+    context.machine.files().list(&folder, &mut |_| files += 1).ok()?;
     Some(files)
 }
 

@@ -1,20 +1,20 @@
-//! One netlink request for sockets and its answers.
+//! One netlink request for sockets and its answer.
 
 use std::ops::ControlFlow;
 
-use sys::{Error, Kind, Machine, Netlink, Result};
+use sys::{Error, ErrorKind, Machine, NetlinkProtocol, Result};
 use wire::netlink::messages;
 use wire::sock_diag::Record;
 use wire::unix_diag;
 
-const ASK: &str = "ask netlink for";
+const ACTION: &str = "read";
 
-/// Calls for each TCP socket of the answer. A record of a kind that this netwhy does not know is
-/// left out: newer kernels may have more states.
+/// Calls for each TCP socket of the answer. Records that cannot be parsed are skipped: newer kernels may
+/// have more states.
 ///
 /// # Errors
 ///
-/// What the machine or the kernel says; bytes that are no netlink messages.
+/// Those of netlink; bytes that are not netlink messages.
 pub fn sockets(
     machine: &dyn Machine,
     request: &[u8],
@@ -50,8 +50,8 @@ pub fn unix(
     })
 }
 
-/// Hands over each datagram of the answer, whole and free of errors, until its end or until told
-/// to stop.
+/// Calls for each datagram of the answer, whole and free of errors, until its end or until the call
+/// breaks.
 ///
 /// # Errors
 ///
@@ -62,26 +62,27 @@ pub fn datagrams(
     datagram: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut failed = None;
-    machine.netlink(Netlink::SockDiag, request, &mut |bytes| {
+    machine.netlink().request(NetlinkProtocol::SockDiag, request, &mut |bytes| {
         let mut end = false;
         for message in messages(bytes) {
             match message {
                 Err(malformed) => {
-                    let what = malformed.to_string();
-                    failed = Some(Error::new(ASK, "sockets", what, Kind::Other));
+                    let reason = malformed.to_string();
+                    failed =
+                        Some(Error::new(ACTION, "sockets by netlink", reason, ErrorKind::Other));
                     return ControlFlow::Break(());
                 }
                 Ok(message) => {
                     if let Some(errno) = message.error() {
-                        failed = Some(Error::kernel(ASK, "sockets", errno));
+                        failed = Some(Error::from_kernel(ACTION, "sockets by netlink", errno));
                         return ControlFlow::Break(());
                     }
                     end |= message.is_end();
                 }
             }
         }
-        let told = datagram(bytes);
-        if end { ControlFlow::Break(()) } else { told }
+        let flow = datagram(bytes);
+        if end { ControlFlow::Break(()) } else { flow }
     })?;
     failed.map_or(Ok(()), Err)
 }
@@ -90,7 +91,7 @@ pub fn datagrams(
 ///
 /// # Errors
 ///
-/// The first one that the call gives.
+/// The first one that the call returns.
 pub fn records<E>(
     datagram: &[u8],
     socket: &mut dyn FnMut(&Record<'_>) -> std::result::Result<(), E>,

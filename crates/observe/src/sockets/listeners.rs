@@ -1,33 +1,36 @@
-//! Listeners, looked at every 100 ms: queue, limit and their own drops.
+//! Listeners, sampled every 100 ms: queue, limit and their own drops.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use model::{Change, Gauge, Listener};
+use model::{Change, Gauge, Listener, Series};
 use wire::sock_diag::Record;
 
-use crate::Context;
+use crate::context::Context;
+
+/// Most listeners that are given as series.
+const MAX_IN_SERIES: usize = 8;
 
 /// Listeners by cookie.
 #[derive(Default)]
 pub(super) struct Listeners {
     by_cookie: HashMap<u64, Listener>,
     by_port: HashMap<u16, Vec<u64>>,
-    looks: u32,
+    samples: u32,
 }
 
 impl Listeners {
-    /// Takes one listener of one look in. For a listener sock_diag gives the length of the accept
-    /// queue as receive queue and its limit as send queue (`inet_diag_msg_common_fill`'s callers,
-    /// `tcp_diag_get_info`).
+    /// Adds one listener of the current sample. For a listener sock_diag gives the length of the accept
+    /// queue as receive queue and its limit as send queue (`tcp_diag_get_info`).
     pub(super) fn add(&mut self, record: &Record<'_>) {
         let drops = record.memory().map(|memory| u64::from(memory.drops));
         let queue = record.receive_queue();
         let limit = record.send_queue();
-        let new = self.looks > 0;
+        let new = self.samples > 0;
         let by_port = &mut self.by_port;
         let listener = self.by_cookie.entry(record.cookie()).or_insert_with(|| {
             by_port.entry(record.local().port()).or_default().push(record.cookie());
+            let drops_before = |now| if new { 0 } else { now };
             Listener {
                 local: record.local(),
                 inode: record.inode(),
@@ -39,17 +42,13 @@ impl Listeners {
                 samples_full: 0,
                 samples_waiting: 0,
                 half_open: None,
-                drops: drops.map(
-                    |now| {
-                        if new { Change::new(0, now) } else { Change::new(now, now) }
-                    },
-                ),
+                drops: drops.map(|now| Change::new(drops_before(now), now)),
                 new,
             }
         });
         listener.limit = limit;
         listener.queue.sample(u64::from(queue));
-        // sk_acceptq_is_full: above the limit, so the queue holds one more than its limit.
+        // sk_acceptq_is_full: above the limit, so that the queue holds one more than its limit.
         listener.samples_full += u32::from(queue > limit);
         listener.samples_waiting += u32::from(queue > 0);
         if let (Some(change), Some(now)) = (&mut listener.drops, drops) {
@@ -58,12 +57,12 @@ impl Listeners {
         }
     }
 
-    /// Closes one look.
-    pub(super) fn end_of_look(&mut self, context: &mut Context<'_>) {
-        self.looks += 1;
+    /// Ends the current sample.
+    pub(super) fn end_of_sample(&mut self, context: &mut Context<'_>) {
+        self.samples += 1;
         context.listening.clear();
-        context.listening.extend(self.by_cookie.values().map(|l| l.inode));
-        self.by_cookie.values().for_each(|l| context.want(l.inode));
+        context.listening.extend(self.by_cookie.values().map(|listener| listener.inode));
+        self.by_cookie.values().for_each(|listener| context.owners.request(listener.inode));
     }
 
     /// Whether a listener has this local port.
@@ -71,20 +70,20 @@ impl Listeners {
         self.by_port.contains_key(&port)
     }
 
-    /// The process that accepts on this local port, when it is one alone.
-    pub(super) fn sole_holder(&self, context: &Context<'_>, port: u16) -> Option<u32> {
+    /// The process that accepts on this local port, if only one does.
+    pub(super) fn sole_owner(&self, context: &Context<'_>, port: u16) -> Option<u32> {
         let mut pids = self
             .by_port
             .get(&port)?
             .iter()
             .filter_map(|cookie| self.by_cookie.get(cookie))
-            .flat_map(|listener| context.holders_of(listener.inode));
+            .flat_map(|listener| context.owners.of(listener.inode));
         let first = *pids.next()?;
         pids.all(|pid| *pid == first).then_some(first)
     }
 
-    /// Half-open connections of one look, by the local end that they came to.
-    pub(super) fn half_open(&mut self, counts: &HashMap<SocketAddr, u64>) {
+    /// Adds the half-open connections of one sample, by the local address that they came to.
+    pub(super) fn add_half_open(&mut self, counts: &HashMap<SocketAddr, u64>) {
         let mut by_cookie: HashMap<u64, u64> = HashMap::new();
         for (local, count) in counts {
             let cookies = self.by_port.get(&local.port()).map_or(&[][..], Vec::as_slice);
@@ -97,7 +96,8 @@ impl Listeners {
                     })
                 })
                 .collect();
-            // With SO_REUSEPORT several share a port; the kernel does not say whose request it is.
+            // With SO_REUSEPORT several share a port; the kernel does not report which of them a request
+            // belongs to.
             for cookie in &matching {
                 *by_cookie.entry(*cookie).or_default() += count / matching.len() as u64;
             }
@@ -108,30 +108,37 @@ impl Listeners {
         }
     }
 
-    /// A few words on the worst queue so far.
-    pub(super) fn seen(&self) -> Option<String> {
-        let dropped: u64 =
-            self.by_cookie.values().filter_map(|l| l.drops).map(Change::increase).sum();
-        let worst = self.by_cookie.values().max_by_key(|l| (l.samples_full, l.queue.last))?;
-        if dropped > 0 {
-            let most =
-                self.by_cookie.values().max_by_key(|l| l.drops.map_or(0, Change::increase))?;
-            Some(format!(
-                "{dropped} handshakes dropped, queue of {} {}/{}",
-                most.local, most.queue.last, most.limit
-            ))
-        } else if worst.samples_full > 0 {
-            Some(format!("queue of {} full, {}/{}", worst.local, worst.queue.last, worst.limit))
-        } else {
-            None
+    /// Totals, and the listeners with most drops or the fullest queue.
+    pub(super) fn series(&self, into: &mut Vec<Series>) {
+        let drops = |listener: &Listener| listener.drops.map_or(0, Change::increase);
+        let all_drops: u64 = self.by_cookie.values().map(drops).sum();
+        into.push(Series::count("tcp_listeners", self.by_cookie.len() as u64));
+        into.push(Series::count("tcp_handshakes_dropped", all_drops));
+        let mut worst: Vec<&Listener> =
+            self.by_cookie.values().filter(|l| drops(l) > 0 || l.samples_waiting > 0).collect();
+        worst.sort_by_key(|l| {
+            let worse = (drops(l), l.samples_full, l.queue.last, l.samples_waiting);
+            (std::cmp::Reverse(worse), l.local, l.cookie)
+        });
+        for listener in worst.into_iter().take(MAX_IN_SERIES) {
+            let figures = [
+                ("tcp_listen_queue", listener.queue.last),
+                ("tcp_listen_queue_limit", u64::from(listener.limit)),
+                ("tcp_listen_queue_full_samples", u64::from(listener.samples_full)),
+                ("tcp_listen_drops", drops(listener)),
+            ];
+            for (name, value) in figures {
+                let series = Series::count(name, value);
+                into.push(series.with_label("listener", listener.local.to_string()));
+            }
         }
     }
 
     /// The listeners, by port and address.
-    pub(super) fn finish(self, context: &Context<'_>) -> Vec<Listener> {
-        let mut all: Vec<Listener> = self.by_cookie.into_values().collect();
+    pub(super) fn evidence(&self, context: &Context<'_>) -> Vec<Listener> {
+        let mut all: Vec<Listener> = self.by_cookie.values().cloned().collect();
         for listener in &mut all {
-            listener.pids = context.holders_of(listener.inode).to_vec();
+            listener.pids = context.owners.of(listener.inode).to_vec();
         }
         all.sort_by_key(|l| (l.local.port(), l.local.ip(), l.cookie));
         all

@@ -1,90 +1,98 @@
 //! TCP sockets and listeners by sock_diag, Unix listeners by unix_diag.
 //!
-//! - [`dump`]: one request, its answers
-//! - [`listeners`]: at every look
-//! - [`whole`]: the whole table, as often as it is cheap
-//! - [`port_use`], [`close_wait`], [`syn_sent`]: what the whole table adds up to
-//! - [`unix`]: Unix listeners
+//! - [`dump`]: one request and its answer
+//! - `listeners`: at every sample
+//! - `table`: the whole table, as often as it is cheap
+//! - `port_use`, `close_wait`, `syn_sent`: what the samples of the table add up to
+//! - `unix_listeners`: Unix listeners
 
 use std::time::Duration;
 
-use model::{Evidence, Source};
+use model::{Evidence, Series, Source, TcpState};
 use wire::sock_diag::{Extensions, Family, States, request};
 
-use crate::{Context, Observe};
+use crate::context::Context;
+use crate::observer::Observe;
 
 mod close_wait;
 pub mod dump;
 mod listeners;
+mod pids;
 mod port_use;
 mod syn_sent;
-mod unix;
-mod whole;
+mod table;
+mod unix_listeners;
 
-/// Between looks at the Unix listeners.
-const UNIX_SPACING: Duration = Duration::from_millis(200);
+use listeners::Listeners;
+use table::TableSampler;
+use unix_listeners::UnixListeners;
+
+/// Time between samples of the Unix listeners.
+const UNIX_SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Makes the observer.
 pub fn observer() -> Box<dyn Observe> {
-    Box::<Sockets>::default()
+    Box::<SocketsObserver>::default()
 }
 
 #[derive(Default)]
-struct Sockets {
-    listeners: listeners::Listeners,
-    listeners_failed: bool,
-    whole: whole::Whole,
-    unix: unix::UnixListeners,
-    unix_next: Duration,
+struct SocketsObserver {
+    listeners: Listeners,
+    listeners_failed: Option<sys::Error>,
+    table: TableSampler,
+    unix: UnixListeners,
+    next_unix_sample: Duration,
 }
 
-impl Observe for Sockets {
+impl Observe for SocketsObserver {
     fn begin(&mut self, context: &mut Context<'_>) {
-        self.look_at_listeners(context);
-        self.whole.begin(context, &mut self.listeners);
-        self.unix.look(context);
+        self.sample_listeners(context);
+        self.table.begin(context, &mut self.listeners);
+        self.unix.sample(context);
     }
 
-    fn look(&mut self, context: &mut Context<'_>) {
-        self.look_at_listeners(context);
-        self.whole.look_if_due(context, &mut self.listeners);
-        if context.machine.now() >= self.unix_next {
-            self.unix_next = context.machine.now() + UNIX_SPACING;
-            self.unix.look(context);
+    fn sample(&mut self, context: &mut Context<'_>) {
+        self.sample_listeners(context);
+        self.table.sample_if_due(context, &mut self.listeners);
+        let now = context.machine.clock().now();
+        if now >= self.next_unix_sample {
+            self.next_unix_sample = now + UNIX_SAMPLE_INTERVAL;
+            self.unix.sample(context);
         }
     }
 
-    fn end(&mut self, context: &mut Context<'_>, evidence: &mut Evidence) {
-        self.look_at_listeners(context);
-        self.unix.look(context);
-        let whole = std::mem::take(&mut self.whole);
-        evidence.sockets = whole.finish(context, &mut self.listeners);
-        let listeners = std::mem::take(&mut self.listeners);
-        evidence.listeners = (!self.listeners_failed).then(|| listeners.finish(context));
-        evidence.unix_listeners = std::mem::take(&mut self.unix).finish(context);
+    fn series(&self, into: &mut Vec<Series>) {
+        self.table.series(into);
+        self.listeners.series(into);
+        self.unix.series(into);
     }
 
-    fn seen(&self) -> Option<String> {
-        let words: Vec<String> =
-            [self.whole.seen(), self.listeners.seen()].into_iter().flatten().collect();
-        (!words.is_empty()).then(|| words.join("; "))
+    fn evidence(&mut self, context: &mut Context<'_>, evidence: &mut Evidence) {
+        self.sample_listeners(context);
+        self.unix.sample(context);
+        evidence.sockets = self.table.evidence(context, &mut self.listeners);
+        evidence.unix_listeners = self.unix.evidence(context);
+        match &self.listeners_failed {
+            None => evidence.listeners = Some(self.listeners.evidence(context)),
+            Some(error) => context.missing(Source::Listeners, "TCP listeners", error),
+        }
     }
 }
 
-impl Sockets {
-    fn look_at_listeners(&mut self, context: &mut Context<'_>) {
-        if self.listeners_failed {
+impl SocketsObserver {
+    fn sample_listeners(&mut self, context: &mut Context<'_>) {
+        if self.listeners_failed.is_some() {
             return;
         }
-        let states = States::only(model::TcpState::Listen);
+        let states = States::only(TcpState::Listen);
         let request = request(Family::Both, states, Extensions::MEMORY);
         let listeners = &mut self.listeners;
         let done = dump::sockets(context.machine, &request, &mut |record| listeners.add(record));
         match done {
-            Ok(()) => self.listeners.end_of_look(context),
+            Ok(()) => self.listeners.end_of_sample(context),
             Err(error) => {
-                self.listeners_failed = true;
                 context.missing(Source::Listeners, "TCP listeners", &error);
+                self.listeners_failed = Some(error);
             }
         }
     }

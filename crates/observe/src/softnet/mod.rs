@@ -3,53 +3,48 @@
 use model::{Capability, Change, Evidence, SoftnetCpu, Source};
 use wire::proc_net::{self, Softnet};
 
-use crate::{Context, Observe};
+use crate::context::Context;
+use crate::observer::Observe;
 
 const PATH: &str = "/proc/net/softnet_stat";
+const WHAT: &str = "packets by CPU";
 
 /// Makes the observer.
 pub fn observer() -> Box<dyn Observe> {
-    Box::<Both>::default()
+    Box::<SoftnetObserver>::default()
 }
 
 #[derive(Default)]
-struct Both {
+struct SoftnetObserver {
     before: Option<Vec<Softnet>>,
 }
 
-impl Observe for Both {
+impl Observe for SoftnetObserver {
     fn begin(&mut self, context: &mut Context<'_>) {
         self.before = read(context);
     }
 
-    fn end(&mut self, context: &mut Context<'_>, evidence: &mut Evidence) {
-        let (Some(before), Some(after)) = (self.before.take(), read(context)) else {
-            return;
-        };
-        evidence.softnet = Some(after.into_iter().map(|line| change(&before, line)).collect());
+    fn evidence(&mut self, context: &mut Context<'_>, evidence: &mut Evidence) {
+        if let (Some(before), Some(after)) = (&self.before, read(context)) {
+            evidence.softnet = Some(after.into_iter().map(|line| change(before, line)).collect());
+        }
     }
 }
 
 fn read(context: &mut Context<'_>) -> Option<Vec<Softnet>> {
-    let text = context.text(Source::Softnet, "packets by CPU", PATH)?;
+    let text = context.text(Source::Softnet, WHAT, PATH)?;
     match proc_net::softnet(text) {
         Ok(lines) => Some(lines),
         Err(malformed) => {
-            let why = format!("cannot read {PATH}: {malformed}");
-            context.missing_because(
-                Source::Softnet,
-                Capability::Broken,
-                "packets by CPU",
-                why,
-                None,
-            );
+            let why = format!("cannot parse {PATH}: {malformed}");
+            context.missing_because(Source::Softnet, Capability::Broken, WHAT, why, None);
             None
         }
     }
 }
 
 fn change(before: &[Softnet], after: Softnet) -> SoftnetCpu {
-    // A CPU that came online meanwhile began at zero.
+    // The counters of a CPU that came online meanwhile began at zero.
     let before = before.iter().find(|line| line.cpu == after.cpu).copied().unwrap_or_default();
     SoftnetCpu {
         cpu: after.cpu,

@@ -1,15 +1,16 @@
-//! The sysctls that rule what the causes speak of. Read at the end of the window; one that this
-//! kernel lacks is left out, which is no gap.
+//! The sysctls that the causes depend on, at the end of the window. One that this kernel does not have
+//! is left out: nothing is missing then.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use model::{Capability, Evidence, Source};
-use sys::Kind;
+use sys::ErrorKind;
 
-use crate::{Context, Observe};
+use crate::context::Context;
+use crate::observer::Observe;
 
-/// What is read, by name.
+/// Their names.
 const NAMES: &[&str] = &[
     "fs.file-max",
     "fs.file-nr",
@@ -81,34 +82,29 @@ const NAMES: &[&str] = &[
 
 /// Makes the observer.
 pub fn observer() -> Box<dyn Observe> {
-    Box::new(Sysctls)
+    Box::new(SysctlsObserver)
 }
 
-struct Sysctls;
+struct SysctlsObserver;
 
-impl Observe for Sysctls {
+impl Observe for SysctlsObserver {
     fn begin(&mut self, _context: &mut Context<'_>) {}
 
-    fn end(&mut self, context: &mut Context<'_>, evidence: &mut Evidence) {
+    fn evidence(&mut self, context: &mut Context<'_>, evidence: &mut Evidence) {
         let mut all = BTreeMap::new();
         for name in NAMES {
-            match context.machine.read(&path(name), &mut context.buffer) {
+            match context.machine.files().read(&path(name), &mut context.buffer) {
                 Ok(()) => {
                     let text = String::from_utf8_lossy(&context.buffer).trim_end().to_string();
                     all.insert((*name).to_string(), text);
                 }
-                Err(error) if error.kind == Kind::NotFound => {}
+                Err(error) if error.kind == ErrorKind::NotFound => {}
                 Err(error) => context.missing(Source::Sysctls, *name, &error),
             }
         }
         if all.is_empty() {
-            context.missing_because(
-                Source::Sysctls,
-                Capability::Broken,
-                "sysctls",
-                "none could be read: is /proc/sys mounted?",
-                None,
-            );
+            let why = "none could be read: is /proc/sys mounted?";
+            context.missing_because(Source::Sysctls, Capability::Broken, "sysctls", why, None);
         } else {
             evidence.sysctls = Some(all);
         }

@@ -71,7 +71,8 @@ impl Transport {
             Address::Unix(path) => connect(&socket, &SocketAddrUnix::new(path.as_path())?),
         };
         // Without time stamps the times are this thread's own.
-        let timestamped = timestamped && sys::stamped::stamp_arrivals(&socket).is_ok();
+        let timestamped =
+            timestamped && sys::timestamps::enable_receive_timestamps(&socket).is_ok();
         match result {
             Ok(()) | Err(Errno::INPROGRESS) => {
                 Ok(Transport { socket, tls: None, timestamped, received_at: None })
@@ -158,7 +159,7 @@ impl Transport {
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, TransportError> {
         let Some(tls) = &mut self.tls else {
             if self.timestamped {
-                let (read, received_at) = sys::stamped::receive(&self.socket, into)?;
+                let (read, received_at) = sys::timestamps::receive(&self.socket, into)?;
                 self.received_at = received_at;
                 return Ok(read);
             }

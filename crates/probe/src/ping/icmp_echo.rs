@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use model::ReplyKind;
-use sys::probe_socket::{Carries, ProbeSocket};
+use sys::probe_socket::{ProbeSocket, SocketKind};
 use wire::packet::build;
 use wire::packet::icmp::Icmp;
 
@@ -37,16 +37,16 @@ impl EchoMethod {
         let socket_settings = settings.socket(address);
         // Fails at once without a route.
         route::source_address(target.to, &socket_settings)?;
-        let (socket, raw) = match ProbeSocket::open(Carries::RawIcmp, &socket_settings) {
+        let (socket, raw) = match ProbeSocket::open(SocketKind::RawIcmp, &socket_settings) {
             Ok(socket) => (socket, true),
-            Err(error) if error.kind == sys::Kind::Permission => {
-                let unprivileged = ProbeSocket::open(Carries::Echo, &socket_settings);
+            Err(error) if error.kind == sys::ErrorKind::PermissionDenied => {
+                let unprivileged = ProbeSocket::open(SocketKind::Echo, &socket_settings);
                 (unprivileged.map_err(|_| not_permitted(error))?, false)
             }
             Err(error) => return Err(error.into()),
         };
         if let Some(ttl) = settings.ttl {
-            socket.set_hops(ttl)?;
+            socket.set_ttl(ttl)?;
         }
         Ok(EchoMethod {
             socket: SequencedSocket::new(socket),
@@ -127,7 +127,7 @@ impl ProbeMethod for EchoMethod {
                         to: ReplyTo::Sequence(sequence),
                         kind,
                         from: received.from,
-                        ttl: received.hops,
+                        ttl: received.ttl,
                         bytes: u32::try_from(bytes.len()).ok(),
                         at,
                     }));

@@ -40,7 +40,7 @@ impl PingTarget {
     /// Payload that is sent, bytes: a UDP payload holds the number of the packet.
     pub(super) fn sent_payload_bytes(&self) -> usize {
         match self.protocol {
-            Protocol::Udp => self.payload_bytes.max(wire::packet::build::NUMBERED),
+            Protocol::Udp => self.payload_bytes.max(wire::packet::build::MIN_PAYLOAD_BYTES),
             Protocol::Icmp | Protocol::Tcp => self.payload_bytes,
         }
     }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use model::ReplyKind;
-use sys::probe_socket::{Carries, ProbeSocket};
+use sys::probe_socket::{ProbeSocket, SocketKind};
 use wire::packet::icmp::{Icmp, Quoted};
 use wire::packet::{build, tcp};
 
@@ -52,20 +52,20 @@ impl SynMethod {
     ) -> Result<Option<Self>, Error> {
         let to = target.to;
         let mut socket_settings = settings.socket(to.ip());
-        let segments = match ProbeSocket::open(Carries::RawTcp, &socket_settings) {
+        let segments = match ProbeSocket::open(SocketKind::RawTcp, &socket_settings) {
             Ok(socket) => socket,
-            Err(error) if error.kind == sys::Kind::Permission => return Ok(None),
+            Err(error) if error.kind == sys::ErrorKind::PermissionDenied => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        segments.only_from(to)?;
-        let errors = ProbeSocket::open(Carries::RawIcmp, &socket_settings)?;
+        segments.accept_only_from(to)?;
+        let errors = ProbeSocket::open(SocketKind::RawIcmp, &socket_settings)?;
         let source = route::source_address(to, &socket_settings)?;
         if let Some(ttl) = settings.ttl {
-            segments.set_hops(ttl)?;
+            segments.set_ttl(ttl)?;
         }
         socket_settings.source = Some(source);
         let reserved: Vec<ProbeSocket> = (0..local_port_count(settings, targets))
-            .map(|_| Ok(ProbeSocket::open(Carries::HeldTcp, &socket_settings)?))
+            .map(|_| Ok(ProbeSocket::open(SocketKind::ReservedTcpPort, &socket_settings)?))
             .collect::<Result<_, Error>>()?;
         let local_ports = reserved.iter().map(|socket| Ok(socket.local()?.port()));
         let local_ports = local_ports.collect::<Result<_, Error>>()?;
@@ -95,7 +95,7 @@ impl Syns {
             return None;
         }
         let flags = tcp::Flags(u16::from(head[13]));
-        let kind = if flags.has(tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0)) {
+        let kind = if flags.all(tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0)) {
             ReplyKind::SynAck
         } else if flags.any(tcp::Flags::RST) {
             ReplyKind::Reset
@@ -160,7 +160,7 @@ impl ProbeMethod for SynMethod {
             SocketEvent::Sent(number, at) => report(MethodEvent::Sent(number, at)),
             SocketEvent::IcmpError { .. } => {}
             SocketEvent::Packet { bytes, received, at } => {
-                let (from, ttl) = (received.from, received.hops);
+                let (from, ttl) = (received.from, received.ttl);
                 let reply = if is_icmp { syns.icmp_error(bytes) } else { syns.reply(bytes, from) };
                 if let Some((to, kind)) = reply {
                     report(MethodEvent::Reply(Reply { to, kind, from, ttl, bytes: None, at }));

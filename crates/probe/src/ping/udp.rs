@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use model::ReplyKind;
-use sys::probe_socket::{Carries, ProbeSocket};
+use sys::probe_socket::{ProbeSocket, SocketKind};
 use wire::packet::build;
 
 use super::method::{MethodEvent, ProbeMethod, Reply, ReplyTo};
@@ -25,9 +25,9 @@ pub(super) struct UdpMethod {
 impl UdpMethod {
     pub(super) fn open(target: &PingTarget, settings: &Settings) -> Result<Self, Error> {
         let to = target.to;
-        let socket = ProbeSocket::open(Carries::Udp, &settings.socket(to.ip()))?;
+        let socket = ProbeSocket::open(SocketKind::Udp, &settings.socket(to.ip()))?;
         if let Some(ttl) = settings.ttl {
-            socket.set_hops(ttl)?;
+            socket.set_ttl(ttl)?;
         }
         socket.connect(to).map_err(|errno| Error::send(errno, to.ip()))?;
         Ok(UdpMethod {
@@ -41,16 +41,17 @@ impl UdpMethod {
 
 impl ProbeMethod for UdpMethod {
     fn send(&mut self, number: u64) -> Result<(), String> {
-        build::payload(&mut self.payload, number as u16, self.payload_bytes);
-        self.socket.forget_error();
+        build::probe_payload(&mut self.payload, number as u16, self.payload_bytes);
+        self.socket.clear_pending_error();
         let sent = self.socket.send(number, &self.payload, None);
         sent.map_err(|errno| send_error_text(errno, self.to.ip()))
     }
 
     fn poll(&mut self, report: &mut dyn FnMut(MethodEvent)) -> Result<(), Error> {
         // A server may send something else than the payload back, or cut it off.
-        let to =
-            |payload: &[u8]| build::number_of(payload).map_or(ReplyTo::Oldest, ReplyTo::Sequence);
+        let to = |payload: &[u8]| {
+            build::probe_number(payload).map_or(ReplyTo::Oldest, ReplyTo::Sequence)
+        };
         self.socket.poll(&mut |event| {
             report(match event {
                 SocketEvent::Sent(number, at) => MethodEvent::Sent(number, at),
@@ -62,7 +63,7 @@ impl ProbeMethod for UdpMethod {
                     to: to(bytes),
                     kind: ReplyKind::Datagram,
                     from: received.from,
-                    ttl: received.hops,
+                    ttl: received.ttl,
                     bytes: u32::try_from(bytes.len()).ok(),
                     at,
                 }),

@@ -47,10 +47,10 @@ impl Flow {
 
     /// Bytes of the IP and transport headers.
     pub(super) fn header_bytes(&self) -> usize {
-        let ip = if self.v6() { build::V6_HEADER } else { build::V4_HEADER };
+        let ip = if self.v6() { build::V6_HEADER_BYTES } else { build::V4_HEADER_BYTES };
         let transport = match self.method {
-            TraceMethod::Tcp => build::SYN_HEADER,
-            TraceMethod::Udp | TraceMethod::Icmp => build::SHORT_HEADER,
+            TraceMethod::Tcp => build::SYN_HEADER_BYTES,
+            TraceMethod::Udp | TraceMethod::Icmp => build::UDP_HEADER_BYTES,
         };
         ip + transport
     }
@@ -68,8 +68,10 @@ impl Flow {
         let ports = (self.port, self.to.port());
         match self.method {
             TraceMethod::Udp => {
-                build::payload(payload, low, payload_bytes);
-                if let Some(flow) = payload.get_mut(build::NUMBERED..build::NUMBERED + FLOW_BYTES) {
+                build::probe_payload(payload, low, payload_bytes);
+                if let Some(flow) =
+                    payload.get_mut(build::MIN_PAYLOAD_BYTES..build::MIN_PAYLOAD_BYTES + FLOW_BYTES)
+                {
                     flow.copy_from_slice(&self.port.to_be_bytes());
                 }
                 build::datagram(packet, ends, ports, payload);
@@ -101,18 +103,18 @@ impl Flow {
         ttl: u8,
         dont_fragment: bool,
         length: usize,
-    ) -> Option<[u8; build::V4_HEADER]> {
+    ) -> Option<[u8; build::V4_HEADER_BYTES]> {
         let (IpAddr::V4(source), IpAddr::V4(target)) = (self.source, self.to.ip()) else {
             return None;
         };
         Some(build::v4_header(&V4Header {
-            ends: (source, target),
+            addresses: (source, target),
             protocol: self.protocol(),
-            hops: ttl,
+            ttl: ttl,
             tos: self.tos,
             // The kernel replaces 0: the number plus one.
             id: (number as u16).wrapping_add(1),
-            whole: dont_fragment,
+            dont_fragment: dont_fragment,
             length,
         }))
     }
@@ -155,7 +157,7 @@ impl Flow {
         }
         let (to, kind) = match self.method {
             TraceMethod::Udp => {
-                let number = bytes.get(build::SHORT_HEADER..).and_then(build::number_of);
+                let number = bytes.get(build::UDP_HEADER_BYTES..).and_then(build::probe_number);
                 (number.map_or(ReplyTo::AnyAtTarget, ReplyTo::Number), ReplyKind::Datagram)
             }
             TraceMethod::Tcp => {
@@ -163,7 +165,7 @@ impl Flow {
                 let flags = tcp::Flags(u16::from(head[13]));
                 let kind = if flags.any(tcp::Flags::RST) {
                     ReplyKind::Reset
-                } else if flags.has(tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0)) {
+                } else if flags.all(tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0)) {
                     ReplyKind::SynAck
                 } else {
                     return None;
@@ -187,13 +189,15 @@ impl Flow {
             TraceMethod::Udp => {
                 // A NAT may have changed the ports; the flow bytes in the payload stay.
                 let same_ports = quoted.ports()? == (self.port, self.to.port());
-                let flow = quoted.payload().get(build::NUMBERED..build::NUMBERED + FLOW_BYTES);
+                let flow = quoted
+                    .payload()
+                    .get(build::MIN_PAYLOAD_BYTES..build::MIN_PAYLOAD_BYTES + FLOW_BYTES);
                 let same_flow = flow.map(|flow| flow == self.port.to_be_bytes());
                 if same_flow == Some(false) || (same_flow.is_none() && !same_ports) {
                     return None;
                 }
                 let by_id = quoted.id.filter(|_| same_ports).map(|id| id.wrapping_sub(1));
-                build::number_of(quoted.payload()).or(by_id)
+                build::probe_number(quoted.payload()).or(by_id)
             }
             TraceMethod::Tcp => {
                 let offset = quoted.tcp_sequence()?.wrapping_sub(self.first);

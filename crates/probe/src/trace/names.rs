@@ -38,7 +38,8 @@ impl Names {
                         Err(_) => return,
                     };
                     let Ok(address) = next else { return };
-                    if sender.send((address, sys::probe_socket::name_of(address))).is_err() {
+                    if sender.send((address, sys::probe_socket::reverse_dns_name(address))).is_err()
+                    {
                         return;
                     }
                 }

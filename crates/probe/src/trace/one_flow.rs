@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use model::TraceMethod;
 use rustix::io::Errno;
-use sys::probe_socket::{Carries, ProbeSocket};
+use sys::probe_socket::{ProbeSocket, SocketKind};
 use wire::packet::build;
 
 use super::flow::{FLOW_BYTES, Flow};
@@ -40,28 +40,28 @@ impl OneFlow {
             ..settings.socket()
         };
         let carries = match settings.method {
-            TraceMethod::Udp => Carries::RawUdp,
-            TraceMethod::Tcp => Carries::RawTcp,
-            TraceMethod::Icmp => Carries::RawIcmp,
+            TraceMethod::Udp => SocketKind::RawUdp,
+            TraceMethod::Tcp => SocketKind::RawTcp,
+            TraceMethod::Icmp => SocketKind::RawIcmp,
         };
         let socket = match ProbeSocket::open(carries, &sockets) {
             Ok(socket) => socket,
-            Err(error) if error.kind == sys::Kind::Permission => return Ok(None),
+            Err(error) if error.kind == sys::ErrorKind::PermissionDenied => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         sockets.with_header = false;
         let icmp = if settings.method == TraceMethod::Icmp {
             None
         } else {
-            socket.only_from(to)?;
-            Some(ProbeSocket::open(Carries::RawIcmp, &sockets)?)
+            socket.accept_only_from(to)?;
+            Some(ProbeSocket::open(SocketKind::RawIcmp, &sockets)?)
         };
         sockets.source = Some(source);
         let reserved = match settings.method {
-            TraceMethod::Tcp => ProbeSocket::open(Carries::HeldTcp, &sockets)?,
-            TraceMethod::Udp | TraceMethod::Icmp => ProbeSocket::open(Carries::Udp, &sockets)?,
+            TraceMethod::Tcp => ProbeSocket::open(SocketKind::ReservedTcpPort, &sockets)?,
+            TraceMethod::Udp | TraceMethod::Icmp => ProbeSocket::open(SocketKind::Udp, &sockets)?,
         };
-        let connected = ProbeSocket::open(Carries::Udp, &sockets)?;
+        let connected = ProbeSocket::open(SocketKind::Udp, &sockets)?;
         // Without it the path MTU is not known.
         let _ = connected.connect(std::net::SocketAddr::new(to.ip(), to.port().max(1)));
         let port = reserved.local()?.port();
@@ -98,7 +98,7 @@ impl ProbeMethod for OneFlow {
                 self.socket.send(number, &packet, Some(target))
             }
             None => {
-                self.socket.set_hops(ttl).map_err(|error| NotSent::Failed(error.to_string()))?;
+                self.socket.set_ttl(ttl).map_err(|error| NotSent::Failed(error.to_string()))?;
                 self.socket.send(number, &self.packet, Some(target))
             }
         };
@@ -147,7 +147,7 @@ impl ProbeMethod for OneFlow {
             // Many filters drop a SYN with data.
             TraceMethod::Tcp => headers,
             TraceMethod::Udp | TraceMethod::Icmp => {
-                DEFAULT_PACKET_BYTES.max(headers + build::NUMBERED + FLOW_BYTES)
+                DEFAULT_PACKET_BYTES.max(headers + build::MIN_PAYLOAD_BYTES + FLOW_BYTES)
             }
         }
     }

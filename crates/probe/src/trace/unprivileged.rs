@@ -6,9 +6,9 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use model::ReplyKind;
 use rustix::io::Errno;
-use sys::probe_socket::{Carries, ProbeSocket, Told};
+use sys::probe_socket::{ErrorQueueEvent, ProbeSocket, SocketKind};
 use wire::packet::build;
-use wire::packet::icmp::meaning;
+use wire::packet::icmp::error_kind;
 
 use super::method::{MethodEvent, NotSent, ProbeMethod, Reply, ReplyTo};
 use super::settings::{DEFAULT_PACKET_BYTES, Settings};
@@ -44,8 +44,12 @@ impl UnprivilegedUdp {
     }
 
     fn header_bytes(&self) -> usize {
-        let ip = if self.settings.to.is_ipv6() { build::V6_HEADER } else { build::V4_HEADER };
-        ip + build::SHORT_HEADER
+        let ip = if self.settings.to.is_ipv6() {
+            build::V6_HEADER_BYTES
+        } else {
+            build::V4_HEADER_BYTES
+        };
+        ip + build::UDP_HEADER_BYTES
     }
 
     fn socket(&self, ttl: u8) -> Result<ProbeSocket, NotSent> {
@@ -53,8 +57,8 @@ impl UnprivilegedUdp {
         let mut settings = self.settings.socket();
         settings.dont_fragment = self.settings.find_mtu;
         let failed = |error: sys::Error| NotSent::Failed(error.to_string());
-        let socket = ProbeSocket::open(Carries::Udp, &settings).map_err(failed)?;
-        socket.set_hops(ttl).map_err(failed)?;
+        let socket = ProbeSocket::open(SocketKind::Udp, &settings).map_err(failed)?;
+        socket.set_ttl(ttl).map_err(failed)?;
         let connected = socket.connect(to);
         connected.map_err(|errno| NotSent::Failed(send_error_text(errno, to.ip())))?;
         Ok(socket)
@@ -65,7 +69,7 @@ impl ProbeMethod for UnprivilegedUdp {
     fn send(&mut self, number: u64, ttl: u8, length: usize) -> Result<(), NotSent> {
         let socket = self.socket(ttl)?;
         let payload_bytes = length.saturating_sub(self.header_bytes());
-        build::payload(&mut self.payload, number as u16, payload_bytes);
+        build::probe_payload(&mut self.payload, number as u16, payload_bytes);
         match socket.send(&self.payload, None) {
             Ok(()) => {}
             Err(Errno::MSGSIZE) => return Err(NotSent::TooLarge),
@@ -95,19 +99,21 @@ impl ProbeMethod for UnprivilegedUdp {
         };
         for (number, socket) in &self.outstanding {
             for _ in 0..MAX_EVENTS_PER_SOCKET {
-                match socket.told(&mut self.buffer)? {
+                match socket.read_error_queue(&mut self.buffer)? {
                     None => break,
-                    Some(Told::Sent { at, .. }) => report(MethodEvent::Sent(*number, at)),
-                    Some(Told::Error(error)) => {
+                    Some(ErrorQueueEvent::Sent { at, .. }) => {
+                        report(MethodEvent::Sent(*number, at))
+                    }
+                    Some(ErrorQueueEvent::Error(error)) => {
                         let (Some((kind, code)), Some(from)) = (error.icmp, error.offender) else {
                             continue;
                         };
-                        if let Some(kind) = meaning(v6, kind, code) {
+                        if let Some(kind) = error_kind(v6, kind, code) {
                             let mtu = Some(error.info).filter(|_| kind == ReplyKind::TooBig);
                             report(reply(*number, kind, from, error.at, mtu));
                         }
                     }
-                    Some(Told::Other) => {}
+                    Some(ErrorQueueEvent::Other) => {}
                 }
             }
             if let Some(received) = socket.receive(&mut self.buffer)? {
@@ -132,7 +138,7 @@ impl ProbeMethod for UnprivilegedUdp {
     }
 
     fn default_length(&self) -> usize {
-        DEFAULT_PACKET_BYTES.max(self.header_bytes() + build::NUMBERED)
+        DEFAULT_PACKET_BYTES.max(self.header_bytes() + build::MIN_PAYLOAD_BYTES)
     }
 
     fn kernel_path_mtu(&self) -> Option<u32> {

@@ -130,7 +130,7 @@ impl Recorder {
         let Ok(info) = sys::tcp_socket::tcp_info(socket) else { return true };
         let now = Instant::now();
         let is_due = self.memory.is_none_or(|(at, _)| now - at >= MEMORY_INTERVAL);
-        if is_due && let Ok(memory) = sys::tcp_socket::memory(socket) {
+        if is_due && let Ok(memory) = sys::tcp_socket::socket_memory(socket) {
             self.memory = Some((now, memory));
             self.count_memory_sample(&info, &memory);
         }

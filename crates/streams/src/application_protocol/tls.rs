@@ -1,7 +1,7 @@
 //! The handshake of TLS, as far as it is in the clear.
 
 use model::Side;
-use wire::payload::tls::{self, Content};
+use wire::payload::tls::{self, ContentType};
 
 use super::payload::Payload;
 use crate::ends::Ends;
@@ -122,20 +122,21 @@ impl TlsHandshake {
         while let Some((content, record_length)) = tls::record(rest) {
             let own = self.ends.get_mut(payload.sender);
             match content {
-                Content::ChangeCipherSpec => own.has_changed_cipher = true,
-                Content::Alert if !own.has_changed_cipher && record_length == ALERT_BYTES => {
-                    let number = rest.get(tls::HEADER + 1).copied();
+                ContentType::ChangeCipherSpec => own.has_changed_cipher = true,
+                ContentType::Alert if !own.has_changed_cipher && record_length == ALERT_BYTES => {
+                    let number = rest.get(tls::HEADER_BYTES + 1).copied();
                     let sender = payload.sender;
                     self.alert = number.map(|number| TlsAlert { sender, number });
                 }
                 _ => {}
             }
-            let whole = (tls::HEADER as u32).saturating_add(record_length.into());
+            let whole = (tls::HEADER_BYTES as u32).saturating_add(record_length.into());
             own.record_left = whole.saturating_sub(length);
             length = length.saturating_sub(whole);
             rest = rest.get(whole as usize..).unwrap_or_default();
             self.has_response |= !is_client;
-            let is_encrypted = content == Content::Application && is_client && self.has_response;
+            let is_encrypted =
+                content == ContentType::ApplicationData && is_client && self.has_response;
             if is_encrypted || self.ends.iter().all(|end| end.has_changed_cipher) {
                 self.completed.get_or_set(payload.at);
             }

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use model::{CapturedStream, Packets};
 use wire::capture::Packet;
-use wire::packet::{Ip, Skip, Tcp, decode, plain_segment, udp};
+use wire::packet::{DecodeError, Ip, Tcp, decode, plain_segment, udp};
 
 use super::ranked_stream::{Rank, RankedStream};
 use super::selection::WatchedSelection;
@@ -170,15 +170,17 @@ impl Collector {
     fn take_other(&mut self, packet: &Packet<'_>, at: Nanos) -> bool {
         self.decode_and_take(packet, at).unwrap_or_else(|skip| {
             match skip {
-                Skip::NotIp => {}
-                Skip::Link => self.unsupported_links += 1,
-                Skip::Cut | Skip::Malformed | Skip::Deep => self.undecodable += 1,
+                DecodeError::NotIp => {}
+                DecodeError::UnknownLinkType => self.unsupported_links += 1,
+                DecodeError::Truncated | DecodeError::Malformed | DecodeError::TooManyHeaders => {
+                    self.undecodable += 1
+                }
             }
             false
         })
     }
 
-    fn decode_and_take(&mut self, packet: &Packet<'_>, at: Nanos) -> Result<bool, Skip> {
+    fn decode_and_take(&mut self, packet: &Packet<'_>, at: Nanos) -> Result<bool, DecodeError> {
         let decoded = decode(packet.link, packet.bytes, packet.length)?;
         if decoded.ip.protocol == udp::PROTOCOL && self.shard.is_none_or(Shard::is_first) {
             self.lookups.take_datagram(&decoded.ip, at);

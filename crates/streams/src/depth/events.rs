@@ -33,7 +33,7 @@ pub fn of_segment(
         });
     };
     let lost = Some(since.lost());
-    let is_syn = tcp.flags.has(Flags::SYN);
+    let is_syn = tcp.flags.all(Flags::SYN);
     match event.kind {
         kind if is_syn && kind.is_retransmission() => {
             add(EventKind::SynRetransmission, side, lost);
@@ -57,7 +57,7 @@ pub fn of_segment(
         };
         add(kind, stall.side, Some(stall.duration));
     }
-    if tcp.flags.has(Flags::RST) {
+    if tcp.flags.all(Flags::RST) {
         add(EventKind::Reset, side, None);
     } else if tcp.window == 0 && !is_syn {
         add(EventKind::ZeroWindow, side, None);

@@ -158,10 +158,10 @@ impl Recorder {
         since: &CategoryTimes,
     ) -> RecordedPacket {
         let WatchedSegment { tcp, event, stream, at, .. } = *segment;
-        let is_syn = tcp.flags.has(Flags::SYN);
+        let is_syn = tcp.flags.all(Flags::SYN);
         let (own, peer) = self.ends.own_and_peer(side);
         let sequence = own.relative.sequence(tcp.sequence, i64::from(!is_syn));
-        let has_ack = tcp.flags.has(Flags::ACK);
+        let has_ack = tcp.flags.all(Flags::ACK);
         let acknowledgement = has_ack.then(|| peer.relative.acknowledgement(tcp.acknowledgement));
         let duplicate_acks = own.add_ack(acknowledgement, segment);
         let is_zero_window = tcp.window == 0 && !is_syn;
@@ -212,7 +212,7 @@ impl Recorder {
             let acknowledged = end.saturating_sub(sent.in_flight());
             let right_edge = &mut self.ends.get_mut(recorded).right_edge;
             if recorded != own
-                && segment.tcp.flags.has(Flags::ACK)
+                && segment.tcp.flags.all(Flags::ACK)
                 && let Some(window) = segment.stream.ends.get(segment.side).sent.window
             {
                 *right_edge = (*right_edge).max(acknowledged.saturating_add(window.into()));
@@ -356,7 +356,7 @@ impl EndNumbers {
     fn add_ack(&mut self, acknowledgement: Option<i64>, segment: &WatchedSegment<'_>) -> u32 {
         let tcp = segment.tcp;
         let is_plain = tcp.length == 0
-            && ![Flags::SYN, Flags::FIN, Flags::RST].into_iter().any(|flag| tcp.flags.has(flag));
+            && ![Flags::SYN, Flags::FIN, Flags::RST].into_iter().any(|flag| tcp.flags.all(flag));
         let peer = segment.stream.ends.get(segment.side.other());
         let same = self.last_ack.filter(|last| {
             Some(last.acknowledgement) == acknowledgement && last.window_field == tcp.window

@@ -71,8 +71,8 @@ impl Direction {
     #[inline]
     fn is_duplicate_ack(&self, tcp: &Tcp<'_>, kind: SegmentKind, peer: &Direction) -> bool {
         kind == SegmentKind::NoData
-            && !tcp.flags.has(Flags::SYN)
-            && !tcp.flags.has(Flags::RST)
+            && !tcp.flags.all(Flags::SYN)
+            && !tcp.flags.all(Flags::RST)
             && peer.in_flight() > 0
             && tcp.window == self.last_window_field
     }
@@ -80,7 +80,7 @@ impl Direction {
     /// Takes the selective acknowledgements of a packet that acknowledges everything before `to`.
     #[inline]
     fn take_sack(&mut self, tcp: &Tcp<'_>, at: Nanos, to: Sequence, peer: &mut Direction) {
-        if tcp.has_time_stamps_alone() {
+        if tcp.has_only_time_stamps() {
             return;
         }
         let in_flight = peer.in_flight();
@@ -104,16 +104,16 @@ impl Direction {
     /// Takes the window that a packet of this end advertises.
     #[inline]
     pub(super) fn take_window(&mut self, tcp: &Tcp<'_>, at: Nanos, peer: &mut Direction) {
-        if tcp.flags.has(Flags::RST) {
+        if tcp.flags.all(Flags::RST) {
             return;
         }
         let window = self.advertised_window(tcp, peer);
-        let is_zero_window = window == 0 && !tcp.flags.has(Flags::SYN);
+        let is_zero_window = window == 0 && !tcp.flags.all(Flags::SYN);
         self.counts.zero_windows = self.counts.zero_windows.saturating_add(is_zero_window.into());
         self.window = Some(window);
         self.last_window_field = tcp.window;
         self.max_window = self.max_window.max(window);
-        if !tcp.flags.has(Flags::ACK) || peer.first.known().is_none() {
+        if !tcp.flags.all(Flags::ACK) || peer.first.known().is_none() {
             return;
         }
         let edge = peer.acknowledged.plus(window);

@@ -59,7 +59,7 @@ impl Segment<'_> {
     }
 
     fn has(&self, flag: Flags) -> bool {
-        self.tcp.flags.has(flag)
+        self.tcp.flags.all(flag)
     }
 }
 

@@ -44,7 +44,7 @@ impl Direction {
             let first = Sequence::first(tcp.sequence);
             (self.first, self.next, self.acknowledged) = (first, first, first);
         }
-        let flags = u32::from(tcp.flags.has(Flags::SYN)) + u32::from(tcp.flags.has(Flags::FIN));
+        let flags = u32::from(tcp.flags.all(Flags::SYN)) + u32::from(tcp.flags.all(Flags::FIN));
         let length = tcp.length.saturating_add(flags);
         let from = self.next.near(tcp.sequence);
         Segment { tcp, at, from, to: from.plus(length), length }

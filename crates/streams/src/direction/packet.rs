@@ -25,7 +25,7 @@ impl Direction {
         self.counts.packets += 1;
         let ce_mark = u32::from(ecn == ECN_CE);
         self.counts.ecn_ce_marks = self.counts.ecn_ce_marks.saturating_add(ce_mark);
-        if tcp.flags.has(Flags::SYN) {
+        if tcp.flags.all(Flags::SYN) {
             self.read_options(tcp);
             self.negotiate_mss(peer);
         }
@@ -46,7 +46,7 @@ impl Direction {
                 }
             }
         }
-        if tcp.flags.has(Flags::ACK) {
+        if tcp.flags.all(Flags::ACK) {
             self.take_acknowledgement(tcp, at, kind, peer);
         }
         self.take_window(tcp, at, peer);

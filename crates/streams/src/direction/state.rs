@@ -141,10 +141,10 @@ impl Direction {
 
     /// Notes the options of a SYN.
     pub(super) fn read_options(&mut self, tcp: &Tcp<'_>) {
-        self.options_truncated = tcp.has_options_cut();
+        self.options_truncated = tcp.has_truncated_options();
         for option in tcp.options() {
             match option {
-                TcpOption::SegmentSize(size) => self.mss_option = Some(size),
+                TcpOption::MaxSegmentSize(size) => self.mss_option = Some(size),
                 TcpOption::WindowScale(scale) => self.window_scale = Some(scale),
                 TcpOption::SackPermitted => self.sack_permitted = true,
                 TcpOption::TimeStamps(..) => self.timestamps = true,
@@ -182,7 +182,7 @@ impl Direction {
     pub(crate) fn advertised_window(&self, tcp: &Tcp<'_>, peer: &Direction) -> u32 {
         let refused =
             peer.mss_option.is_some() && peer.window_scale.is_none() && !peer.options_truncated;
-        let scale = self.window_scale.filter(|_| !refused && !tcp.flags.has(Flags::SYN));
+        let scale = self.window_scale.filter(|_| !refused && !tcp.flags.all(Flags::SYN));
         // No scale is more than 14: this fits.
         u32::from(tcp.window) << scale.unwrap_or(0)
     }

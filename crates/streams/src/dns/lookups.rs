@@ -68,12 +68,12 @@ struct Query {
 
 impl Query {
     fn is_of(&self, server: SocketAddr, message: &Message<'_>) -> bool {
-        (self.server, self.id, self.kind) == (server, message.id, message.kind)
+        (self.server, self.id, self.kind) == (server, message.id, message.query_type)
     }
 }
 
 fn is_failure(message: &Message<'_>) -> bool {
-    matches!(message.code, SERVFAIL | REFUSED)
+    matches!(message.response_code, SERVFAIL | REFUSED)
 }
 
 impl DnsLookups {
@@ -93,7 +93,7 @@ impl DnsLookups {
     #[cold]
     pub(crate) fn take_segment(&mut self, ip: &Ip<'_>, tcp: &Tcp<'_>, at: Nanos) {
         let mut rest = tcp.payload;
-        while let Some((message, next)) = dns::framed(rest) {
+        while let Some((message, next)) = dns::tcp_message(rest) {
             self.take(ip, tcp.source, tcp.destination, &message, at);
             rest = next;
         }
@@ -110,7 +110,7 @@ impl DnsLookups {
         if !message.recursion_desired {
             return;
         }
-        match message.answers {
+        match message.is_response {
             false if destination == DNS_PORT => {
                 self.query(ip.source, (ip.destination, DNS_PORT).into(), message, at);
             }
@@ -166,7 +166,7 @@ impl DnsLookups {
         if lookup.queries.len() >= MAX_QUERIES {
             lookup.queries.remove(0);
         }
-        let (id, kind) = (message.id, message.kind);
+        let (id, kind) = (message.id, message.query_type);
         lookup.queries.push(Query { server, id, kind, at, is_over: false });
     }
 
@@ -247,7 +247,7 @@ impl Lookup {
         let mut queries = std::mem::take(&mut self.queries);
         for query in &mut queries {
             let waited = at.saturating_sub(query.at);
-            if query.is_over || query.kind != message.kind || waited < MIN_REPEAT_TIME {
+            if query.is_over || query.kind != message.query_type || waited < MIN_REPEAT_TIME {
                 continue;
             }
             query.is_over = true;
@@ -277,11 +277,11 @@ impl Lookup {
             let lost = self.lose(query.at, at);
             let message = Message {
                 id: query.id,
-                answers: false,
+                is_response: false,
                 recursion_desired: true,
-                code: 0,
+                response_code: 0,
                 name,
-                kind: query.kind,
+                query_type: query.kind,
             };
             if let Some(server) = servers.get_mut(&query.server) {
                 server.unanswered += 1;

@@ -36,11 +36,11 @@ impl TestCapture {
         let name = name(text);
         let message = Message {
             id,
-            answers: answers.is_some(),
+            is_response: answers.is_some(),
             recursion_desired: true,
-            code: answers.unwrap_or(0),
+            response_code: answers.unwrap_or(0),
             name: &name,
-            kind,
+            query_type: kind,
         };
         let client = CLIENT.parse().expect("an address");
         let server = SocketAddr::new(server.parse().expect("an address"), DNS_PORT);

@@ -96,7 +96,7 @@ impl CaptureSummary {
     }
 
     fn add_to_stream(&mut self, packet: &PacketFingerprint) {
-        let is_syn = packet.flags.has(Flags::SYN);
+        let is_syn = packet.flags.all(Flags::SYN);
         let (source, destination) = (packet.source, packet.destination);
         let after = packet.stream.saturating_add(1);
         let known = self.streams.get(&packet.stream).copied();
@@ -157,7 +157,7 @@ impl CaptureSummary {
 
 impl StreamStart {
     fn add_syn(&mut self, packet: &PacketFingerprint) {
-        let is_syn_ack = packet.flags.has(Flags::ACK);
+        let is_syn_ack = packet.flags.all(Flags::ACK);
         let side = if is_syn_ack { Side::Server } else { Side::Client };
         if !self.roles_known {
             self.roles_known = true;

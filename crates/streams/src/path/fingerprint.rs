@@ -81,7 +81,7 @@ impl PacketFingerprint {
             sack_count: 0,
             syn_options: SynOptions::default(),
         };
-        if !tcp.has_time_stamps_alone() {
+        if !tcp.has_only_time_stamps() {
             fingerprint.read_options(&tcp);
         }
         Some(fingerprint)
@@ -98,7 +98,7 @@ impl PacketFingerprint {
                     }
                     self.sack_count = self.sack_count.min(MAX_SACK_BLOCKS as u8);
                 }
-                TcpOption::SegmentSize(size) => options.mss = Some(size),
+                TcpOption::MaxSegmentSize(size) => options.mss = Some(size),
                 TcpOption::WindowScale(scale) => options.window_scale = Some(scale),
                 TcpOption::SackPermitted => options.sack_permitted = true,
                 TcpOption::TimeStamps(..) => options.timestamps = true,
@@ -114,10 +114,10 @@ impl PacketFingerprint {
 
     /// Sequence numbers that it takes: its data, SYN and FIN.
     pub(super) fn sequence_length(&self) -> u32 {
-        if self.flags.has(Flags::RST) {
+        if self.flags.all(Flags::RST) {
             return 0;
         }
-        let flag = |flag| u32::from(self.flags.has(flag));
+        let flag = |flag| u32::from(self.flags.all(flag));
         self.length.saturating_add(flag(Flags::SYN) + flag(Flags::FIN))
     }
 

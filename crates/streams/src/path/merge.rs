@@ -194,10 +194,10 @@ impl Merge {
         if sender == vantage {
             live.directions.get_mut(sender).leaves(&packet, at, self.coverage.get(sender));
         }
-        if packet.flags.any(Flags::ENDS) {
+        if packet.flags.any(Flags::FIN_OR_RST) {
             *live.finished.get_mut(sender) = true;
             let both = live.finished.client && live.finished.server;
-            if (packet.flags.has(Flags::RST) || both) && !live.is_over {
+            if (packet.flags.all(Flags::RST) || both) && !live.is_over {
                 live.is_over = true;
                 self.ended.push_back((at, place));
             }
@@ -229,7 +229,7 @@ impl Merge {
         let Some(live) = self.live.get_mut(place) else { return };
         let Some(stream) = self.matched.get(*place) else { return };
         let Some(sender) = stream.vantage_of(*vantage, packet.source) else { return };
-        let has_ack = packet.flags.has(Flags::ACK);
+        let has_ack = packet.flags.all(Flags::ACK);
         let (own, peer) = live.directions.own_and_peer(sender);
         if sender == *vantage {
             own.left(packet);

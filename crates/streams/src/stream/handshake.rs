@@ -13,7 +13,7 @@ impl Stream {
     /// Takes a packet of a stream whose handshake is not over. Returns its sender, which changes
     /// when the client turns out to be the server.
     pub(super) fn take_handshake(&mut self, side: Side, tcp: &Tcp<'_>, at: Nanos) -> Side {
-        if tcp.flags.has(Flags::SYN) {
+        if tcp.flags.all(Flags::SYN) {
             return self.take_syn(side, tcp, at);
         }
         let handshake = &mut self.handshake;
@@ -21,7 +21,7 @@ impl Stream {
             handshake.completed = at.into();
             self.measure_loop_times();
             self.attribute_until(at, Side::Client, TimeCategory::Connect);
-        } else if tcp.flags.has(Flags::RST)
+        } else if tcp.flags.all(Flags::RST)
             && !handshake.syn_ack.is_known()
             && handshake.syn.is_known()
         {
@@ -32,7 +32,7 @@ impl Stream {
 
     /// Takes a SYN or a SYN/ACK. Returns its sender.
     fn take_syn(&mut self, side: Side, tcp: &Tcp<'_>, at: Nanos) -> Side {
-        let is_syn_ack = tcp.flags.has(Flags::ACK);
+        let is_syn_ack = tcp.flags.all(Flags::ACK);
         let client = if is_syn_ack { side.other() } else { side };
         let is_swapped = !self.roles_known && client == Side::Server;
         if is_swapped {
@@ -68,7 +68,7 @@ impl Stream {
     /// Whether a SYN opens another connection with the same ports: every SYN of one connection has
     /// the same sequence number.
     pub(crate) fn is_reopened_by(&self, side: Side, tcp: &Tcp<'_>) -> bool {
-        let is_syn = tcp.flags.has(Flags::SYN) && !tcp.flags.has(Flags::ACK);
+        let is_syn = tcp.flags.all(Flags::SYN) && !tcp.flags.all(Flags::ACK);
         let first = self.ends.get(side).sent.first_sequence();
         is_syn && first.is_some_and(|first| first != tcp.sequence)
     }

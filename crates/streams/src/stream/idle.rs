@@ -14,14 +14,14 @@ impl Stream {
     pub(super) fn take_idle_period(&mut self, side: Side, flags: Flags, before: Nanos, at: Nanos) {
         let idle_periods = self.idle_periods.get_or_insert_default();
         if idle_periods.is_unanswered() {
-            idle_periods.packet(side, flags.has(Flags::RST));
+            idle_periods.packet(side, flags.all(Flags::RST));
         } else if at.saturating_sub(before) >= MIN_IDLE
             // Neither end waited for anything, and both may go on.
             && self.ends.iter().all(|end| end.sent.in_flight() == 0 && !end.sent.finished)
             && self.ends.get(side.other()).sent.counts.packets > 0
             && self.state == StreamState::Open
-            && !flags.has(Flags::SYN)
-            && !flags.has(Flags::RST)
+            && !flags.all(Flags::SYN)
+            && !flags.all(Flags::RST)
         {
             idle_periods.ended_by(side, before, at);
         }

@@ -44,7 +44,7 @@ impl Stream {
             event.kind = SegmentKind::DuplicatePacket;
             return side;
         }
-        if !self.handshake.completed.is_known() || tcp.flags.has(Flags::SYN) {
+        if !self.handshake.completed.is_known() || tcp.flags.all(Flags::SYN) {
             side = self.take_handshake(side, tcp, at);
         }
         if self.idle_periods.is_some() || at.saturating_sub(before) >= MIN_IDLE {
@@ -70,7 +70,7 @@ impl Stream {
         if tcp.length > 0 && !matches!(kind, SegmentKind::KeepAlive | SegmentKind::NoData) {
             self.take_data(side, ip, tcp, at, packet, (new, last_data_at), event);
         }
-        if tcp.flags.any(Flags::ENDS) {
+        if tcp.flags.any(Flags::FIN_OR_RST) {
             self.take_end(side, tcp.flags);
         }
         side
@@ -135,7 +135,7 @@ impl Stream {
 
     /// Takes a FIN or a reset.
     fn take_end(&mut self, side: Side, flags: Flags) {
-        if flags.has(Flags::RST) {
+        if flags.all(Flags::RST) {
             self.state = StreamState::Reset;
             return;
         }

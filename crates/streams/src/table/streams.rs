@@ -136,7 +136,7 @@ impl Table {
         if let Some(place) = self.places.find(key.hash(&self.hasher), |_| true)
             && let Some(stream) = self.streams.get(*place as usize)
         {
-            sys::memory::fetch(stream);
+            sys::memory::prefetch(stream);
         }
     }
 

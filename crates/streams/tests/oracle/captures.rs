@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use streams::{SegmentKind, Stall, Stream, Table};
 use sys::capture::Capture;
-use wire::packet::{Skip, Tcp, decode};
+use wire::packet::{DecodeError, Tcp, decode};
 
 use super::frame::{Again, Verdict};
 
@@ -54,7 +54,7 @@ pub(crate) struct Segment {
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     /// By the number of the frame, from 1: its segment, or why there is none.
-    pub(crate) packets: HashMap<u64, Result<Segment, Skip>>,
+    pub(crate) packets: HashMap<u64, Result<Segment, DecodeError>>,
     /// All streams by number, those that were replaced included.
     pub(crate) streams: Vec<Stream>,
     pub(crate) stalls: Vec<Stall>,
@@ -116,7 +116,7 @@ pub(crate) fn read(path: &Path) -> Read {
         ControlFlow::Continue(())
     };
     // Of a damaged capture, what is before the damage counts.
-    let _ = capture.packets(each);
+    let _ = capture.for_each_packet(each);
     streams.extend(table.streams().iter().cloned());
     streams.sort_by_key(|stream| stream.number);
     assert_eq!(streams.len() as u64, table.count());

@@ -2,7 +2,7 @@
 //! by facts of a packet, never by its file; docs/decisions/0013-tshark-as-oracle.md has the reasons.
 
 use streams::SegmentKind;
-use wire::packet::Skip;
+use wire::packet::DecodeError;
 
 use super::captures::Segment;
 use super::facts::{Facts, Handshake};
@@ -24,7 +24,7 @@ pub(crate) enum Subject {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Case<'a> {
     /// Only one of them finds a segment.
-    Missing(Option<&'a Frame>, Result<Segment, Skip>),
+    Missing(Option<&'a Frame>, Result<Segment, DecodeError>),
     Packet(Subject, &'a Frame, Segment, Facts),
     /// The handshake, whether its frames have times, and its duration by netwhy.
     Handshake(Handshake, bool, Option<i64>),
@@ -32,7 +32,7 @@ pub(crate) enum Case<'a> {
 
 #[derive(Clone, Copy)]
 enum Holds {
-    Missing(fn(Option<&Frame>, Result<Segment, Skip>) -> bool),
+    Missing(fn(Option<&Frame>, Result<Segment, DecodeError>) -> bool),
     Packet(fn(&Frame, &Segment, &Facts) -> bool),
     Handshake(fn(&Handshake, bool, Option<i64>) -> bool),
 }
@@ -112,7 +112,7 @@ pub(crate) const CLASSES: [Class; 28] = [
         Subject::Segment,
         "link type that netwhy does not support",
         "tshark",
-        Holds::Missing(|_, segment| segment == Err(Skip::Link)),
+        Holds::Missing(|_, segment| segment == Err(DecodeError::UnknownLinkType)),
     ),
     class(
         Subject::Segment,
@@ -120,7 +120,7 @@ pub(crate) const CLASSES: [Class; 28] = [
         "tshark",
         Holds::Missing(|frame, segment| {
             let tunnel = frame.is_some_and(|frame| within(frame, &["l2tp", "wccp", "gre"]));
-            segment == Err(Skip::NotIp) && tunnel
+            segment == Err(DecodeError::NotIp) && tunnel
         }),
     ),
     class(
@@ -129,7 +129,7 @@ pub(crate) const CLASSES: [Class; 28] = [
         "netwhy",
         Holds::Missing(|frame, segment| {
             let quoted = frame.is_some_and(|frame| within(frame, &["sflow"]));
-            segment == Err(Skip::NotIp) && quoted
+            segment == Err(DecodeError::NotIp) && quoted
         }),
     ),
     class(

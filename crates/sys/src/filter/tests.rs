@@ -1,4 +1,4 @@
-//! Tests of the filters: what libpcap made of them, where they are asked, what is refused.
+//! Tests of the filters: what they match, which programs the kernel gets, which errors are reported.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const SNAP: u32 = 262_144;
 
-fn ethernet(text: &str) -> Result<Filter, Refused> {
+fn ethernet(text: &str) -> Result<Filter, FilterError> {
     Filter::compile(text, LinkType::ETHERNET, SNAP)
 }
 
@@ -23,12 +23,12 @@ fn segment(vlan: Option<u16>) -> Vec<u8> {
     frame
 }
 
-fn takes(text: &str, packet: &[u8]) -> bool {
+fn matches(text: &str, packet: &[u8]) -> bool {
     ethernet(text).expect(text).matches(packet, packet.len() as u32)
 }
 
 #[test]
-fn the_language_is_tcpdumps() {
+fn the_language_is_that_of_tcpdump() {
     let packet = segment(None);
     for text in [
         "",
@@ -40,17 +40,20 @@ fn the_language_is_tcpdumps() {
         "ether host 02:02:02:02:02:02",
         "portrange 79-81 or icmp6",
     ] {
-        assert!(takes(text, &packet), "{text}");
-        assert_eq!(ethernet(text).unwrap().kernel(), Some(&ethernet(text).unwrap().program[..]));
+        assert!(matches(text, &packet), "{text}");
+        assert_eq!(
+            ethernet(text).unwrap().kernel_program(),
+            Some(&ethernet(text).unwrap().program[..])
+        );
     }
     for text in ["udp", "tcp port 81", "ip6", "greater 55", "vlan", "host 198.18.0.3"] {
-        assert!(!takes(text, &packet), "{text}");
+        assert!(!matches(text, &packet), "{text}");
     }
-    assert!(!takes("tcp port 80", &packet[..30]), "what was cut away does not match");
+    assert!(!matches("tcp port 80", &packet[..30]), "bytes that were not captured do not match");
 }
 
 #[test]
-fn vlans_are_asked_of_the_packet_as_the_file_has_it() {
+fn vlan_filters_run_on_packets_as_files_have_them() {
     let tagged = segment(Some(7));
     for (text, is) in [
         ("vlan", true),
@@ -59,25 +62,29 @@ fn vlans_are_asked_of_the_packet_as_the_file_has_it() {
         ("tcp port 80", false),
         ("tcp port 80 or (vlan and tcp port 80)", true),
     ] {
-        assert_eq!(takes(text, &tagged), is, "{text}");
-        assert_eq!(ethernet(text).unwrap().kernel().is_none(), text.contains("vlan"), "{text}");
+        assert_eq!(matches(text, &tagged), is, "{text}");
+        assert_eq!(
+            ethernet(text).unwrap().kernel_program().is_none(),
+            text.contains("vlan"),
+            "{text}"
+        );
     }
     let refused = ethernet("vlan and outbound").unwrap_err();
-    assert!(refused.to_string().contains("cannot stand beside vlan"), "{refused}");
-    assert!(ethernet("outbound").unwrap().kernel().is_some());
+    assert!(refused.to_string().contains("cannot be combined with vlan"), "{refused}");
+    assert!(ethernet("outbound").unwrap().kernel_program().is_some());
     assert!(!names_vlan("host vlan.example and not host my-vlan"));
 }
 
 #[test]
-fn cooked_filters_are_moved_to_where_the_kernel_has_it() {
+fn fields_of_cooked_headers_are_read_from_ancillary_data() {
     let cooked = |text| Filter::compile(text, LinkType::LINUX_SLL2, SNAP).unwrap();
     let filter = cooked("ip and tcp port 80");
-    let kernel = filter.kernel().expect("a program for the kernel");
+    let kernel = filter.kernel_program().expect("a program for the kernel");
     assert_eq!(kernel.len(), filter.program.len());
-    assert_eq!(kernel[0].operand, BESIDE, "the protocol");
+    assert_eq!(kernel[0].operand, ANCILLARY_OFFSET, "the protocol");
     assert!(kernel.iter().any(|one| one.code == 0x30 && one.operand == 9), "{kernel:?}");
-    assert!(cooked("outbound").kernel().is_some());
-    assert!(cooked("link[11] = 6").kernel().is_none(), "the kernel does not tell");
+    assert!(cooked("outbound").kernel_program().is_some());
+    assert!(cooked("link[11] = 6").kernel_program().is_none(), "the kernel does not have it");
     let mut packet = vec![8, 0, 0, 0, 0, 0, 0, 1, 3, 4, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0];
     packet.extend(&segment(None)[14..]);
     assert!(filter.matches(&packet, packet.len() as u32));
@@ -93,7 +100,7 @@ fn packets_without_a_link_header() {
 }
 
 #[test]
-fn what_is_wrong_and_where() {
+fn syntax_errors_have_a_reason_and_a_word() {
     for (text, at) in [
         ("tcp prot 80", Some("prot")),
         ("tcp port 80 andd udp", Some("andd")),
@@ -104,28 +111,28 @@ fn what_is_wrong_and_where() {
         ("tcp port", None),
     ] {
         let refused = ethernet(text).unwrap_err();
-        assert_eq!(refused.at.as_deref(), at, "{refused}");
+        assert_eq!(refused.word.as_deref(), at, "{refused}");
         assert!(refused.to_string().contains(text), "{refused}");
     }
     let refused = ethernet("tcp port 99999").unwrap_err();
-    assert!(refused.what.contains("99999"), "{refused}");
+    assert!(refused.reason.contains("99999"), "{refused}");
     assert!(ethernet("tcp\0udp").is_err());
     for deep in ["(", "not ", "tcp[", "-"] {
-        for length in [TEXT_LIMIT / deep.len(), TEXT_LIMIT / deep.len() + 1] {
+        for length in [MAX_FILTER_BYTES / deep.len(), MAX_FILTER_BYTES / deep.len() + 1] {
             assert!(ethernet(&deep.repeat(length)).is_err(), "{deep} {length} times");
         }
     }
 }
 
 #[test]
-fn long_filters_compile_in_bearable_time() {
+fn long_filters_compile_within_seconds() {
     let addresses: Vec<String> =
         (0..400).map(|number| format!("host 10.{}.{}.1", number / 250, number % 250)).collect();
     let long = addresses.join(" or ");
     let begun = std::time::Instant::now();
     let filter = ethernet(&long).expect("a filter");
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
-    assert!(filter.kernel().is_none(), "more than a kernel takes");
+    assert!(filter.kernel_program().is_none(), "longer than a kernel accepts");
     let mut packet = segment(None);
     assert!(!filter.matches(&packet, 54));
     packet[26..30].copy_from_slice(&[10, 1, 149, 1]);
@@ -134,13 +141,13 @@ fn long_filters_compile_in_bearable_time() {
 
 proptest! {
     #[test]
-    // Without letters: names of hosts would be looked up.
-    fn any_signs_end(text in "[0-9 ()\\[\\]&|!<>=:/.+*-]{0,60}") {
+    // Without letters: a resolver would look up names of hosts.
+    fn any_signs_are_compiled_or_refused(text in "[0-9 ()\\[\\]&|!<>=:/.+*-]{0,60}") {
         let _ = ethernet(&text);
     }
 
     #[test]
-    fn any_words_end(words in proptest::collection::vec(
+    fn any_words_are_compiled_or_refused(words in proptest::collection::vec(
         prop_oneof!["tcp", "udp", "port", "host", "not", "and", "or", "\\(", "\\)", "vlan", "80",
                     "1\\.2\\.3\\.4", "ip6", "\\[", "\\]", "=", "mpls", "len", "greater", "net"], 0..20,
     ), packet in proptest::collection::vec(any::<u8>(), 0..80)) {
@@ -150,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn any_packet_is_taken_or_not(packet in proptest::collection::vec(any::<u8>(), 0..80), length: u32) {
+    fn any_packet_is_matched_or_not(packet in proptest::collection::vec(any::<u8>(), 0..80), length: u32) {
         for text in ["tcp port 80", "ip6 or vlan 3", "tcp[tcp[12]:4] = 5", "ip[0:4] > 7 or icmp"] {
             ethernet(text).unwrap().matches(&packet, length);
         }

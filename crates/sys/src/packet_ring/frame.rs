@@ -1,5 +1,5 @@
 //! A block of the kernel's ring to frames, as capture files have them: tags and headers that the
-//! kernel keeps beside a packet are put back. Pure, and safe on any bytes.
+//! kernel stores apart from a packet are put back. Pure, and safe on any bytes.
 
 use std::mem::offset_of;
 use std::ops::ControlFlow;
@@ -7,67 +7,99 @@ use std::ops::ControlFlow;
 use wire::capture::LinkType;
 use wire::capture::write::Flags;
 
-/// Where a block has its status: version and an offset of four bytes each come before.
-pub(super) const STATUS: usize = 8;
-/// Where it has the number of its packets, and the offset of the first.
-const COUNT: usize = 12;
-const FIRST: usize = 16;
-/// Where the address stands after the header of a packet: aligned to 16 bytes.
-const ADDRESS: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(16);
-/// The VLAN tag is before the Ethernet type, after two addresses.
-const BEFORE_TAG: usize = 12;
+/// Offset of the status in a block: after version and an offset of four bytes each.
+pub(super) const STATUS_OFFSET: usize = 8;
+/// Offset of the number of packets in a block, and of the offset of the first.
+const COUNT_OFFSET: usize = 12;
+const FIRST_OFFSET: usize = 16;
+/// Bytes of the header of a packet; the address after it is aligned to 16 bytes.
+const HEADER_BYTES: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(16);
+/// Bytes of that address, `struct sockaddr_ll`.
+const ADDRESS_BYTES: usize = size_of::<libc::sockaddr_ll>();
+/// Bytes of the two addresses of an Ethernet header, which the VLAN tag follows.
+const MAC_ADDRESSES_BYTES: usize = 12;
 /// Bytes of a VLAN tag.
-const TAG: usize = 4;
-/// The type of a VLAN tag, where the kernel does not say which.
-const TAG_TYPE: u16 = 0x8100;
-/// Bytes of the cooked header, version 2.
-const COOKED: usize = 20;
+const TAG_BYTES: usize = 4;
+/// The type of a VLAN tag where the kernel does not report it.
+const DEFAULT_TAG_TYPE: u16 = 0x8100;
+/// Bytes of the cooked header, version 2 (LINUX_SLL2).
+const COOKED_HEADER_BYTES: usize = 20;
 /// `PACKET_OUTGOING` of linux/if_packet.h.
 pub(super) const OUTGOING: u8 = 4;
 
 /// A packet as a capture file has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// When the kernel saw it: nanoseconds since 1970-01-01 UTC.
+    /// When the kernel received or sent it: nanoseconds since 1970-01-01 UTC.
     pub time_ns: i128,
     /// Its bytes, cut to the snap length.
     pub bytes: &'a [u8],
-    /// The length that it had, bytes.
+    /// Its length on the wire, bytes.
     pub length: u32,
     /// Direction.
     pub flags: Flags,
-    /// Index of the interface that it passed.
+    /// Index of its interface.
     pub interface: u32,
 }
 
 /// A packet as the ring has it.
-struct Packet<'a> {
+struct RingPacket<'a> {
     time_ns: i128,
     bytes: &'a [u8],
     length: u32,
-    /// Type and content of the VLAN tag that the kernel took out.
-    tag: Option<[u8; TAG]>,
-    /// `struct sockaddr_ll`, 20 bytes.
-    address: &'a [u8],
-    /// How far the next one is.
+    /// Type and content of the VLAN tag that the kernel has removed.
+    tag: Option<[u8; TAG_BYTES]>,
+    address: LinkAddress,
+    /// Distance to the next packet.
     next: usize,
 }
 
-/// Hands over the frames of a block.
-pub(super) fn each(
+/// `struct sockaddr_ll`: where a packet came from, or went.
+struct LinkAddress {
+    /// In network order.
+    protocol: [u8; 2],
+    interface: u32,
+    device_type: u16,
+    packet_type: u8,
+    address_length: u8,
+    address: [u8; 8],
+}
+
+impl LinkAddress {
+    fn parse(bytes: &[u8; ADDRESS_BYTES]) -> Self {
+        let [_, _, p0, p1, i0, i1, i2, i3, d0, d1, packet_type, address_length, address @ ..] =
+            *bytes;
+        LinkAddress {
+            protocol: [p0, p1],
+            interface: u32::from_ne_bytes([i0, i1, i2, i3]),
+            device_type: u16::from_ne_bytes([d0, d1]),
+            packet_type,
+            address_length,
+            address,
+        }
+    }
+
+    /// The loopback gives each packet twice, as sent and as received.
+    fn is_loopback_sent(&self) -> bool {
+        self.device_type == libc::ARPHRD_LOOPBACK && self.packet_type == OUTGOING
+    }
+}
+
+/// Calls for each frame of a block.
+pub(super) fn for_each_frame(
     block: &[u8],
     link: LinkType,
     snap_length: usize,
     scratch: &mut Vec<u8>,
-    give: &mut impl FnMut(Frame<'_>) -> ControlFlow<()>,
+    each: &mut impl FnMut(Frame<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let mut at = u32_at(block, FIRST) as usize;
-    // Each takes more than 48 bytes: a count above that is not the kernel's.
-    let most = block.len() / ADDRESS;
-    for _ in 0..(u32_at(block, COUNT) as usize).min(most) {
+    let mut at = u32_at(block, FIRST_OFFSET) as usize;
+    // Each packet takes more than 48 bytes: a larger count is not the kernel's.
+    let max = block.len() / HEADER_BYTES;
+    for _ in 0..(u32_at(block, COUNT_OFFSET) as usize).min(max) {
         let Some(packet) = packet(block, at) else { break };
-        if !packet.is_loopback_sent() {
-            give(packet.frame(link, snap_length, scratch))?;
+        if !packet.address.is_loopback_sent() {
+            each(packet.frame(link, snap_length, scratch))?;
         }
         at = at.saturating_add(packet.next);
     }
@@ -75,102 +107,93 @@ pub(super) fn each(
 }
 
 /// The packet at an offset of a block.
-fn packet(block: &[u8], at: usize) -> Option<Packet<'_>> {
+fn packet(block: &[u8], at: usize) -> Option<RingPacket<'_>> {
     type Header = libc::tpacket3_hdr;
     type Variant = libc::tpacket_hdr_variant1;
     const VARIANT: usize = size_of::<[u32; 7]>();
-    let head = block.get(at..)?.get(..ADDRESS + size_of::<libc::sockaddr_ll>())?;
-    let field = |offset| u32_at(head, offset);
-    let start = at.checked_add(usize::from(u16_at(head, offset_of!(Header, tp_mac))))?;
+    let (header, rest) = block.get(at..)?.split_first_chunk::<HEADER_BYTES>()?;
+    let address = LinkAddress::parse(rest.first_chunk()?);
+    let field = |offset| u32_at(header, offset);
+    let start = at.checked_add(usize::from(u16_at(header, offset_of!(Header, tp_mac))))?;
     let end = start.checked_add(field(offset_of!(Header, tp_snaplen)) as usize)?;
     let status = field(offset_of!(Header, tp_status));
     let tci = field(VARIANT + offset_of!(Variant, tp_vlan_tci)) as u16;
     let tag = (status & libc::TP_STATUS_VLAN_VALID != 0 || tci != 0).then(|| {
-        let kind = if status & libc::TP_STATUS_VLAN_TPID_VALID == 0 {
-            TAG_TYPE
+        let tag_type = if status & libc::TP_STATUS_VLAN_TPID_VALID == 0 {
+            DEFAULT_TAG_TYPE
         } else {
-            u16_at(head, VARIANT + offset_of!(Variant, tp_vlan_tpid))
+            u16_at(header, VARIANT + offset_of!(Variant, tp_vlan_tpid))
         };
-        let ([a, b], [c, d]) = (kind.to_be_bytes(), tci.to_be_bytes());
+        let ([a, b], [c, d]) = (tag_type.to_be_bytes(), tci.to_be_bytes());
         [a, b, c, d]
     });
     let seconds = i128::from(field(offset_of!(Header, tp_sec)));
-    Some(Packet {
+    Some(RingPacket {
         time_ns: seconds * 1_000_000_000 + i128::from(field(offset_of!(Header, tp_nsec))),
         bytes: block.get(start..end)?,
         length: field(offset_of!(Header, tp_len)),
         tag,
-        address: &head[ADDRESS..],
+        address,
         next: field(offset_of!(Header, tp_next_offset)) as usize,
     })
 }
 
-impl Packet<'_> {
-    /// The loopback gives each packet as sent and as received.
-    fn is_loopback_sent(&self) -> bool {
-        let kind = u16_at(self.address, offset_of!(libc::sockaddr_ll, sll_hatype));
-        kind == libc::ARPHRD_LOOPBACK && self.packet_type() == OUTGOING
-    }
-
-    fn packet_type(&self) -> u8 {
-        self.address[offset_of!(libc::sockaddr_ll, sll_pkttype)]
-    }
-
+impl RingPacket<'_> {
     fn frame<'a>(
         &'a self,
         link: LinkType,
         snap_length: usize,
         scratch: &'a mut Vec<u8>,
     ) -> Frame<'a> {
-        let (bytes, more) = match (link, self.tag) {
-            (LinkType::LINUX_SLL2, tag) => (self.cooked(tag, scratch), COOKED + self.tag_bytes()),
-            (LinkType::ETHERNET, Some(tag)) if self.bytes.len() >= BEFORE_TAG => {
-                let (addresses, rest) = self.bytes.split_at(BEFORE_TAG);
-                scratch.clear();
-                [addresses, &tag, rest].iter().for_each(|part| scratch.extend_from_slice(part));
-                (&scratch[..], TAG)
+        let (bytes, added) = match (link, self.tag) {
+            (LinkType::LINUX_SLL2, _) => (self.cooked(scratch), self.cooked_bytes()),
+            (LinkType::ETHERNET, Some(tag)) => {
+                match self.bytes.split_at_checked(MAC_ADDRESSES_BYTES) {
+                    Some((addresses, rest)) => {
+                        scratch.clear();
+                        [addresses, &tag, rest].iter().for_each(|part| scratch.extend(*part));
+                        (scratch.as_slice(), TAG_BYTES)
+                    }
+                    None => (self.bytes, 0),
+                }
             }
             _ => (self.bytes, 0),
         };
         Frame {
             time_ns: self.time_ns,
-            bytes: &bytes[..bytes.len().min(snap_length)],
-            length: self.length.saturating_add(more as u32),
-            flags: Flags::of_linux(self.packet_type()),
-            interface: u32_at(self.address, offset_of!(libc::sockaddr_ll, sll_ifindex)),
+            bytes: bytes.get(..snap_length).unwrap_or(bytes),
+            length: self.length.saturating_add(added as u32),
+            flags: Flags::from_linux(self.address.packet_type),
+            interface: self.address.interface,
         }
     }
 
-    fn tag_bytes(&self) -> usize {
-        self.tag.map_or(0, |_| TAG)
+    /// Bytes that the cooked header adds, with the tag after it.
+    fn cooked_bytes(&self) -> usize {
+        COOKED_HEADER_BYTES + if self.tag.is_some() { TAG_BYTES } else { 0 }
     }
 
-    /// The packet after a cooked header, version 2; a tag is what the header says it carries.
-    fn cooked<'a>(&self, tag: Option<[u8; TAG]>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-        type Address = libc::sockaddr_ll;
-        let address = self.address;
-        let part = |at: usize, length: usize| &address[at..at + length];
-        let protocol = part(offset_of!(Address, sll_protocol), 2);
-        let index = u32_at(address, offset_of!(Address, sll_ifindex));
-        let kind = u16_at(address, offset_of!(Address, sll_hatype));
+    /// The packet after a cooked header, version 2; a tag is the protocol that the header names.
+    fn cooked<'a>(&self, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        let address = &self.address;
+        let protocol = self.tag.map_or(address.protocol, |[a, b, ..]| [a, b]);
         scratch.clear();
-        scratch.extend_from_slice(tag.as_ref().map_or(protocol, |tag| &tag[..2]));
+        scratch.extend(protocol);
         scratch.extend([0; 2]);
-        scratch.extend(index.to_be_bytes());
-        scratch.extend(kind.to_be_bytes());
-        scratch.push(self.packet_type());
-        scratch.push(address[offset_of!(Address, sll_halen)]);
-        scratch.extend_from_slice(part(offset_of!(Address, sll_addr), 8));
-        if let Some([_, _, tci @ ..]) = tag {
+        scratch.extend(address.interface.to_be_bytes());
+        scratch.extend(address.device_type.to_be_bytes());
+        scratch.extend([address.packet_type, address.address_length]);
+        scratch.extend(address.address);
+        if let Some([_, _, tci @ ..]) = self.tag {
             scratch.extend(tci);
-            scratch.extend_from_slice(protocol);
+            scratch.extend(address.protocol);
         }
         scratch.extend_from_slice(self.bytes);
         scratch
     }
 }
 
-/// Four bytes in the order of this machine; 0 beyond the end.
+/// Four bytes in the byte order of this machine; 0 beyond the end.
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let four = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
     u32::from_ne_bytes(four)
@@ -193,8 +216,9 @@ mod tests {
     /// A block with packets of these statuses, tags and bytes, as the kernel lays it out.
     fn block(packets: &[(u32, u16, u16, &[u8])]) -> Vec<u8> {
         let mut block = vec![0; 48];
-        block[COUNT..COUNT + 4].copy_from_slice(&(packets.len() as u32).to_ne_bytes());
-        block[FIRST..FIRST + 4].copy_from_slice(&48u32.to_ne_bytes());
+        block[COUNT_OFFSET..COUNT_OFFSET + 4]
+            .copy_from_slice(&(packets.len() as u32).to_ne_bytes());
+        block[FIRST_OFFSET..FIRST_OFFSET + 4].copy_from_slice(&48u32.to_ne_bytes());
         for (status, tci, kind, bytes) in packets {
             let size = (96 + bytes.len()).next_multiple_of(16) as u32;
             let length = bytes.len() as u32;
@@ -222,7 +246,7 @@ mod tests {
 
     fn frames(block: &[u8], link: LinkType, snap_length: usize) -> Vec<(Vec<u8>, u32)> {
         let mut found = Vec::new();
-        let _ = each(block, link, snap_length, &mut Vec::new(), &mut |frame| {
+        let _ = for_each_frame(block, link, snap_length, &mut Vec::new(), &mut |frame| {
             found.push((frame.bytes.to_vec(), frame.length));
             ControlFlow::Continue(())
         });
@@ -230,11 +254,16 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_is_the_kernels() {
-        assert_eq!((ADDRESS, size_of::<libc::sockaddr_ll>()), (48, 20));
+    fn the_layout_is_that_of_the_kernel() {
+        assert_eq!((HEADER_BYTES, ADDRESS_BYTES), (48, 20));
+        type Address = libc::sockaddr_ll;
+        assert_eq!(offset_of!(Address, sll_protocol), 2);
+        assert_eq!(offset_of!(Address, sll_ifindex), 4);
+        assert_eq!((offset_of!(Address, sll_hatype), offset_of!(Address, sll_pkttype)), (8, 10));
+        assert_eq!((offset_of!(Address, sll_halen), offset_of!(Address, sll_addr)), (11, 12));
         assert_eq!(offset_of!(libc::tpacket3_hdr, hv1), 28);
         let mut found = Vec::new();
-        let _ = each(
+        let _ = for_each_frame(
             &block(&[(1, 0, 0, b"a frame")]),
             LinkType::ETHERNET,
             96,
@@ -248,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_put_back() {
+    fn vlan_tags_are_put_back() {
         let plain = b"aaaaaabbbbbbttpayload";
         let tagged = b"aaaaaabbbbbb\x81\0\0\x07ttpayload".to_vec();
         let other = b"aaaaaabbbbbb\x88\xa8\0\x07ttpayload".to_vec();
@@ -266,7 +295,7 @@ mod tests {
         assert_eq!(
             frames(&ring, LinkType::ETHERNET, 20)[0].0,
             tagged[..20],
-            "the snap length holds"
+            "cut to the snap length"
         );
         let cooked = frames(&ring, LinkType::LINUX_SLL2, 96);
         let head = |protocol: [u8; 2]| {
@@ -281,7 +310,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_block_ends(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        fn any_block_is_walked_to_its_end(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             for link in [LinkType::ETHERNET, LinkType::LINUX_SLL2, LinkType::RAW] {
                 let found = frames(&bytes, link, 96);
                 prop_assert!(found.iter().all(|(bytes, _)| bytes.len() <= 96));
@@ -289,7 +318,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_blocks_end(at in 0usize..300, value: [u8; 4]) {
+        fn damaged_blocks_are_walked_to_their_end(at in 0usize..300, value: [u8; 4]) {
             let mut ring = block(&[(1, 0, 0, &[7; 60]), (1 | VALID, 9, 0, &[8; 60])]);
             let at = at % (ring.len() - 4);
             ring[at..at + 4].copy_from_slice(&value);

@@ -1,10 +1,10 @@
 //! Configuration files of applications, as lists of settings with their lines.
 //!
-//! - [`nginx`]: directives in blocks, as `ngx_conf_read_token` takes them apart
+//! - [`nginx`]: directives in blocks, as `ngx_conf_read_token` splits them
 //! - [`ini`]: sections and keys, as php-fpm reads them
 //!
-//! These parsers do not judge a configuration: what they cannot read they pass over, because the
-//! application has read it already and runs. They open no file: including is the caller's work.
+//! These parsers do not judge a configuration. They skip what they cannot parse: the application has
+//! read it already and runs. They open no file: the caller follows includes.
 
 pub mod ini;
 pub mod nginx;

@@ -1,8 +1,7 @@
 //! nginx's configuration: directives in blocks (`ngx_conf_read_token` in `ngx_conf_file.c`).
 //!
-//! Words, words in quotes, `;`, `{`, `}`, comments behind `#`; the code of `…_by_lua_block` is
-//! passed over. A directive comes with the blocks around it; an included file continues in the
-//! blocks in which `include` stands.
+//! Words, words in quotes, `;`, `{`, `}`, comments after `#`; the code of `…_by_lua_block` is skipped. A
+//! directive has the blocks around it; an included file continues in the blocks of its `include`.
 
 use std::rc::Rc;
 
@@ -15,8 +14,8 @@ pub struct Directive {
     pub arguments: Vec<String>,
     /// Line of its name, from 1.
     pub line: u32,
-    /// Blocks around it, outermost first: `http`, `server`. Blocks with arguments carry them:
-    /// `upstream backend`, `location /api`; of long ones the beginning.
+    /// Blocks around it, outermost first: `http`, `server`. With their arguments: `upstream backend`,
+    /// `location /api`; long ones are cut.
     pub blocks: Rc<[Rc<str>]>,
 }
 
@@ -32,19 +31,19 @@ impl Directive {
     }
 }
 
-/// Most directives taken from one file.
-const MOST_DIRECTIVES: usize = 50_000;
+/// Most directives of one file.
+const MAX_DIRECTIVES: usize = 50_000;
 /// Deepest nesting that is followed.
-const MOST_BLOCKS: usize = 32;
-/// Longest name of a block that is kept, bytes: each setting in it carries it.
-const BLOCK: usize = 256;
+const MAX_BLOCK_DEPTH: usize = 32;
+/// Longest name of a block that is kept, bytes.
+const MAX_BLOCK_NAME_BYTES: usize = 256;
 
-/// The directives of a file in their order; a directive that opens a block comes before what is
-/// in it. `outside` are the blocks in which an included file stands.
+/// The directives of a file in their order; a directive that opens a block comes before those in it.
+/// `outside` are the blocks around the `include` of an included file.
 pub fn directives(text: &[u8], outside: &Rc<[Rc<str>]>) -> Vec<Directive> {
     let mut found = Vec::new();
     let mut blocks = Rc::clone(outside);
-    let mut reader = Reader { text, at: 0, line: 1 };
+    let mut reader = Reader { rest: text, line: 1 };
     let mut words: Vec<String> = Vec::new();
     let mut line = 1;
     let mut too_deep = 0usize;
@@ -63,13 +62,13 @@ pub fn directives(text: &[u8], outside: &Rc<[Rc<str>]>) -> Vec<Directive> {
                 let arguments = std::mem::take(&mut words);
                 let lua = opens && name.ends_with("_by_lua_block");
                 let block = opens.then(|| block(&name, &arguments));
-                if found.len() >= MOST_DIRECTIVES {
+                if found.len() >= MAX_DIRECTIVES {
                     break;
                 }
                 found.push(Directive { name, arguments, line, blocks: Rc::clone(&blocks) });
                 if lua {
-                    reader.pass_lua();
-                } else if opens && blocks.len() >= MOST_BLOCKS {
+                    reader.skip_lua();
+                } else if opens && blocks.len() >= MAX_BLOCK_DEPTH {
                     too_deep += 1;
                 } else if let Some(block) = block {
                     blocks = blocks.iter().cloned().chain([block]).collect();
@@ -79,8 +78,10 @@ pub fn directives(text: &[u8], outside: &Rc<[Rc<str>]>) -> Vec<Directive> {
                 words.clear();
                 if too_deep > 0 {
                     too_deep -= 1;
-                } else if blocks.len() > outside.len() {
-                    blocks = blocks[..blocks.len() - 1].into();
+                } else if blocks.len() > outside.len()
+                    && let Some((_, around)) = blocks.split_last()
+                {
+                    blocks = around.into();
                 }
             }
             Token::End => break,
@@ -96,12 +97,13 @@ fn block(name: &str, arguments: &[String]) -> Rc<str> {
         if !block.is_empty() {
             block.push(' ');
         }
-        block.push_str(&word[..word.floor_char_boundary(BLOCK)]);
-        if block.len() >= BLOCK {
+        let cut = word.floor_char_boundary(MAX_BLOCK_NAME_BYTES);
+        block.push_str(word.get(..cut).unwrap_or_default());
+        if block.len() >= MAX_BLOCK_NAME_BYTES {
             break;
         }
     }
-    block.truncate(block.floor_char_boundary(BLOCK));
+    block.truncate(block.floor_char_boundary(MAX_BLOCK_NAME_BYTES));
     block.into()
 }
 
@@ -119,23 +121,22 @@ enum Token {
 }
 
 struct Reader<'a> {
-    text: &'a [u8],
-    at: usize,
+    rest: &'a [u8],
     line: u32,
 }
 
 impl Reader<'_> {
     fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
+        self.rest.first().copied()
     }
 
     fn step(&mut self) -> Option<u8> {
-        let byte = self.peek()?;
-        self.at += 1;
-        if byte == b'\n' {
+        let (byte, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        if *byte == b'\n' {
             self.line = self.line.saturating_add(1);
         }
-        Some(byte)
+        Some(*byte)
     }
 
     fn next(&mut self) -> Token {
@@ -175,7 +176,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A word up to its quote, or up to a space, `;` or `{`; `${` belongs to a word.
+    /// A word up to its quote, or up to a space, `;` or `{`; `${` is part of a word.
     fn word(&mut self, quote: Option<u8>) -> String {
         let mut bytes = Vec::new();
         let mut before = 0;
@@ -191,7 +192,7 @@ impl Reader<'_> {
             }
             self.step();
             if byte == b'\\' {
-                // As ngx_conf_read_token does: these lose their backslash, others keep it.
+                // As in ngx_conf_read_token: these lose their backslash, others keep it.
                 let Some(next) = self.step() else {
                     bytes.push(byte);
                     break;
@@ -212,9 +213,9 @@ impl Reader<'_> {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Passes over Lua code to the brace that closes its block. Strings and comments of Lua may
-    /// hold braces.
-    fn pass_lua(&mut self) {
+    /// Skips Lua code up to the brace that closes its block. Strings and comments of Lua may contain
+    /// braces.
+    fn skip_lua(&mut self) {
         let mut depth = 1u32;
         while let Some(byte) = self.step() {
             match byte {

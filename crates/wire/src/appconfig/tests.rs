@@ -1,4 +1,4 @@
-//! Real configurations, and arbitrary bytes.
+//! Real configurations, and any bytes.
 
 use std::rc::Rc;
 
@@ -40,7 +40,7 @@ fn shown(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn directives_come_with_their_blocks_and_lines() {
+fn directives_have_their_blocks_and_lines() {
     let found = shown(NGINX);
     for expected in [
         "2::worker_rlimit_nofile 4096",
@@ -61,12 +61,12 @@ fn an_included_file_continues_in_its_blocks() {
     let outside: Rc<[Rc<str>]> = Rc::from([Rc::from("http")]);
     let found = nginx::directives(b"server { listen 81; } } }\nlisten 82;", &outside);
     assert_eq!(found[1].section(), "http/server");
-    // Braces too many close nothing that this file did not open.
+    // Surplus braces close only blocks that this file has opened.
     assert_eq!((found[2].section(), found[2].line), ("http".to_string(), 2));
 }
 
 #[test]
-fn nesting_without_end_is_bounded() {
+fn nesting_is_bounded() {
     let text = "a {".repeat(100_000);
     let found = nginx::directives(text.as_bytes(), &outside());
     assert!(found.len() <= 50_000);
@@ -75,14 +75,14 @@ fn nesting_without_end_is_bounded() {
     assert_eq!(nginx::directives(balanced.as_bytes(), &outside()).last().unwrap().section(), "");
 }
 
-/// A name that each of thousands of settings carried would take gigabytes of a file of a megabyte.
+/// Copies of a long name, one for each of thousands of settings, would make gigabytes of a megabyte.
 #[test]
 fn long_names_of_blocks_and_sections_are_cut() {
     let long = "ä".repeat(100_000);
     let text = format!("{long} {long} {{{}", "a{b;}".repeat(20_000));
     let found = nginx::directives(text.as_bytes(), &outside());
     assert_eq!(found.len(), 40_001);
-    assert!(found.iter().all(|d| d.section().len() <= 256 + 2), "whole characters, cut");
+    assert!(found.iter().all(|d| d.section().len() <= 256 + 2), "cut at a character");
     assert!(long.starts_with(&*found[1].blocks[0]));
     let shared = std::ptr::addr_eq(found[1].blocks[0].as_ptr(), found[40_000].blocks[0].as_ptr());
     assert!(shared, "kept once");
@@ -115,7 +115,7 @@ fn php_fpm_pools() {
 }
 
 #[test]
-fn truncation_at_every_byte_keeps_what_was_whole() {
+fn a_truncated_file_gives_its_whole_directives() {
     let whole = shown(NGINX);
     for end in 0..NGINX.len() {
         let found = shown(&NGINX[..end]);
@@ -129,13 +129,13 @@ fn truncation_at_every_byte_keeps_what_was_whole() {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_are_parsed(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         nginx::directives(&bytes, &outside());
         ini::entries(&bytes, &mut String::new());
     }
 
     #[test]
-    fn arbitrary_syntax_does_no_harm(text in "[ab{};#\"'$ \\\\\n\\-=\\[\\]]{0,200}") {
+    fn any_syntax_is_parsed(text in "[ab{};#\"'$ \\\\\n\\-=\\[\\]]{0,200}") {
         nginx::directives(text.as_bytes(), &outside());
         ini::entries(text.as_bytes(), &mut String::new());
     }

@@ -1,55 +1,51 @@
 //! php-fpm's error log: `[21-Nov-2026 03:41:36] WARNING: [pool www] server reached …`.
 //!
-//! Written by `zlog` (`sapi/fpm/fpm/zlog.c`); a worker's own output comes quoted behind
-//! `child N said into stderr:` and is never matched.
+//! Written by `zlog` (`sapi/fpm/fpm/zlog.c`); a worker's own output is quoted in a message of another
+//! form, and is never matched.
 
 use model::Meaning;
 
-use super::{About, Said, after, before, number};
+use super::message::{LogMessage, Subject};
+use super::scan::{after, has_form, number, split_at_mark};
 
-/// What a line says; `None` when it has not the form of php-fpm's error log.
-pub fn parse(line: &[u8]) -> Option<Said<'_>> {
-    // `[21-Nov-2026 03:41:36]`, with microseconds at log level debug.
-    let stamp = before(line.strip_prefix(b"[")?, b"] ")?;
-    let date_ok = stamp.len() >= 20
-        && stamp.len() <= 27
-        && stamp[..2].iter().all(u8::is_ascii_digit)
-        && stamp[2] == b'-'
-        && stamp[3..6].iter().all(u8::is_ascii_alphabetic)
-        && stamp[6] == b'-'
-        && stamp[11] == b' ';
-    if !date_ok {
+/// Bytes of a time stamp, without and with microseconds (at log level debug).
+const STAMP_BYTES: std::ops::RangeInclusive<usize> = 20..=27;
+
+/// What a line means; `None` when it does not have the form of php-fpm's error log.
+pub fn parse(line: &[u8]) -> Option<LogMessage<'_>> {
+    let (stamp, rest) = split_at_mark(line.strip_prefix(b"[")?, b"] ")?;
+    let dated =
+        has_form(stamp, b"dd-aaa-") && matches!(stamp, [_, _, _, _, _, _, _, _, _, _, _, b' ', ..]);
+    if !STAMP_BYTES.contains(&stamp.len()) || !dated {
         return None;
     }
-    let rest = &line[stamp.len() + 3..];
-    let level = before(rest, b": ")?;
-    let mut message = &rest[level.len() + 2..];
+    let (level, mut message) = split_at_mark(rest, b": ")?;
     match level {
         b"WARNING" | b"ERROR" | b"ALERT" => {}
-        b"NOTICE" | b"DEBUG" => return Some(Said::NOTHING),
+        b"NOTICE" | b"DEBUG" => return Some(LogMessage::NOTHING),
         _ => return None,
     }
     // At log level debug: `pid 12, fpm_pctl_perform_idle_server_maintenance(), line 370: `.
-    if let Some(behind) = message.strip_prefix(b"pid ").and_then(|m| after(m, b", line "))
-        && let Some((_, rest)) = number(behind)
+    if let Some(line) = message.strip_prefix(b"pid ").and_then(|m| after(m, b", line "))
+        && let Some((_, rest)) = number(line)
         && let Some(rest) = rest.strip_prefix(b": ")
     {
         message = rest;
     }
     let mut pool = None;
     if let Some(named) = message.strip_prefix(b"[pool ")
-        && let Some(name) = before(named, b"] ")
+        && let Some((name, rest)) = split_at_mark(named, b"] ")
     {
-        pool = Some(About::Plain(name));
-        message = &named[name.len() + 2..];
+        pool = Some(Subject::Plain(name));
+        message = rest;
     }
     if message.starts_with(b"server reached pm.max_children setting")
         || message.starts_with(b"The maximum number of processes has been reached")
     {
-        return Some(Said::new(Meaning::WorkerLimitReached, pool));
+        return Some(LogMessage::new(Meaning::WorkerLimitReached, pool));
     }
     if message.starts_with(b"seems busy (") {
-        return Some(Said::new(Meaning::PoolBusy, pool));
+        return Some(LogMessage::new(Meaning::PoolBusy, pool));
     }
-    Some(Said::new(Meaning::Other, None))
+    Some(LogMessage::new(Meaning::Other, None))
 }

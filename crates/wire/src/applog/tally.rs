@@ -1,28 +1,32 @@
 //! Lines of a log, counted: statuses, and complaints by meaning and subject.
 //!
-//! Bounded whatever the log holds. Keeps no line but the first of each complaint.
+//! Bounded whatever the log has. Keeps no line but the first of each complaint.
 
 use std::collections::{BTreeMap, HashMap};
 
 use memchr::memchr;
 use model::{Complaint, Meaning};
 
-use super::{About, Dialect, Said, apache, nginx, php_fpm, postgresql};
+use super::format::LogFormat;
+use super::message::{LogMessage, Subject};
+use super::{apache, nginx, php_fpm, postgresql};
 
-/// Most kinds of complaint that are told apart; more become complaints about nothing in
-/// particular.
-const MOST_KINDS: usize = 256;
+/// Most complaints that are distinguished; the subject of further ones is not kept.
+const MAX_COMPLAINTS: usize = 256;
 /// Longest first line that is kept, bytes.
-const FIRST_LINE: usize = 300;
+const MAX_FIRST_LINE_BYTES: usize = 300;
 /// Longest subject that is kept, bytes: a Unix socket's path has at most 108.
-const ABOUT: usize = 128;
+const MAX_SUBJECT_BYTES: usize = 128;
+/// Statuses have three digits.
+const STATUSES: usize = 1000;
 
 /// Lines of one log, counted.
 #[derive(Debug, Clone)]
 pub struct Tally {
     lines: u64,
-    unread: u64,
-    statuses: Box<[u64; 1000]>,
+    unparsed: u64,
+    statuses: Box<[u64; STATUSES]>,
+    /// Count and first line.
     complaints: HashMap<(Meaning, Option<String>), (u64, String)>,
     /// Room for a subject, so that a flood of one complaint does not allocate.
     scratch: String,
@@ -32,8 +36,8 @@ impl Default for Tally {
     fn default() -> Self {
         Tally {
             lines: 0,
-            unread: 0,
-            statuses: Box::new([0; 1000]),
+            unparsed: 0,
+            statuses: Box::new([0; STATUSES]),
             complaints: HashMap::new(),
             scratch: String::new(),
         }
@@ -42,64 +46,71 @@ impl Default for Tally {
 
 impl Tally {
     /// Counts the whole lines in `bytes`; a last line without its line feed is left out.
-    pub fn take(&mut self, dialect: &Dialect, bytes: &[u8]) {
-        match dialect {
-            Dialect::Access(format) => self.each(bytes, |tally, line| match format.status(line) {
-                Some(status) => tally.statuses[usize::from(status).min(999)] += 1,
-                None => tally.unread += 1,
+    pub fn count(&mut self, format: &LogFormat, bytes: &[u8]) {
+        match format {
+            LogFormat::Access(format) => self.each(bytes, |tally, line| {
+                let status = format.status(line).map(usize::from);
+                match status.and_then(|status| tally.statuses.get_mut(status)) {
+                    Some(count) => *count += 1,
+                    None => tally.unparsed += 1,
+                }
             }),
-            Dialect::Nginx => self.each(bytes, |tally, line| tally.said(line, nginx::parse(line))),
-            Dialect::PhpFpm => {
-                self.each(bytes, |tally, line| tally.said(line, php_fpm::parse(line)));
+            LogFormat::Nginx => {
+                self.each(bytes, |tally, line| tally.add(line, nginx::parse(line)));
             }
-            Dialect::Apache => {
-                self.each(bytes, |tally, line| tally.said(line, apache::parse(line)));
+            LogFormat::PhpFpm => {
+                self.each(bytes, |tally, line| tally.add(line, php_fpm::parse(line)));
             }
-            Dialect::Postgresql => {
-                self.each(bytes, |tally, line| tally.said(line, postgresql::parse(line)));
+            LogFormat::Apache => {
+                self.each(bytes, |tally, line| tally.add(line, apache::parse(line)));
+            }
+            LogFormat::Postgresql => {
+                self.each(bytes, |tally, line| tally.add(line, postgresql::parse(line)));
             }
         }
     }
 
     fn each(&mut self, mut bytes: &[u8], mut line: impl FnMut(&mut Self, &[u8])) {
-        while let Some(at) = memchr(b'\n', bytes) {
+        while let Some((first, rest)) =
+            memchr(b'\n', bytes).and_then(|at| bytes.split_at_checked(at))
+        {
             self.lines += 1;
-            line(self, &bytes[..at]);
-            bytes = &bytes[at + 1..];
+            line(self, first);
+            bytes = rest.get(1..).unwrap_or_default();
         }
     }
 
-    fn said(&mut self, line: &[u8], said: Option<Said<'_>>) {
-        let Some(said) = said else {
-            self.unread += 1;
+    fn add(&mut self, line: &[u8], message: Option<LogMessage<'_>>) {
+        let Some(message) = message else {
+            self.unparsed += 1;
             return;
         };
-        let Some(meaning) = said.meaning else { return };
-        let mut about = said.about.map(|about| {
+        let Some(meaning) = message.meaning else { return };
+        let mut subject = message.subject.map(|subject| {
             let mut text = std::mem::take(&mut self.scratch);
             text.clear();
-            match about {
-                About::Plain(bytes) => clean(bytes, ABOUT, &mut text),
-                About::Unix(bytes) => {
+            match subject {
+                Subject::Plain(bytes) => push_printable(bytes, MAX_SUBJECT_BYTES, &mut text),
+                Subject::Unix(bytes) => {
                     text.push_str("unix:");
-                    clean(bytes, ABOUT, &mut text);
+                    push_printable(bytes, MAX_SUBJECT_BYTES, &mut text);
                 }
             }
             text
         });
-        if self.complaints.len() >= MOST_KINDS {
-            let key = (meaning, about);
+        if self.complaints.len() >= MAX_COMPLAINTS {
+            let key = (meaning, subject);
             let known = self.complaints.contains_key(&key);
-            about = key.1.filter(|_| known);
+            subject = key.1.filter(|_| known);
         }
-        let mut key = (meaning, about);
+        let mut key = (meaning, subject);
         if let Some((count, _)) = self.complaints.get_mut(&key) {
             *count += 1;
             self.scratch = key.1.take().unwrap_or_default();
             return;
         }
         let mut first = String::new();
-        clean(line, FIRST_LINE, &mut first);
+        push_printable(line, MAX_FIRST_LINE_BYTES, &mut first);
         self.complaints.insert(key, (1, first));
     }
 
@@ -108,12 +119,12 @@ impl Tally {
         self.lines
     }
 
-    /// Lines among them that had not the form of their dialect.
-    pub fn unread(&self) -> u64 {
-        self.unread
+    /// Lines among them that did not have the log's format.
+    pub fn unparsed(&self) -> u64 {
+        self.unparsed
     }
 
-    /// How many lines had which HTTP status.
+    /// Lines by HTTP status.
     pub fn statuses(&self) -> BTreeMap<u16, u64> {
         (0u16..).zip(self.statuses.iter().copied()).filter(|(_, count)| *count > 0).collect()
     }
@@ -123,9 +134,9 @@ impl Tally {
         let mut complaints: Vec<Complaint> = self
             .complaints
             .iter()
-            .map(|((meaning, about), (count, first))| Complaint {
+            .map(|((meaning, subject), (count, first))| Complaint {
                 meaning: *meaning,
-                about: about.clone(),
+                about: subject.clone(),
                 count: *count,
                 first_line: first.clone(),
             })
@@ -137,10 +148,10 @@ impl Tally {
     }
 }
 
-/// Appends bytes as text, at most that many; what could act on a terminal becomes U+FFFD.
-fn clean(bytes: &[u8], most: usize, into: &mut String) {
-    let end = into.len() + most;
-    for chunk in bytes[..bytes.len().min(most)].utf8_chunks() {
+/// Appends bytes as text, at most `max` of them; what could control a terminal becomes U+FFFD.
+fn push_printable(bytes: &[u8], max: usize, into: &mut String) {
+    let end = into.len() + max;
+    for chunk in bytes.get(..max).unwrap_or(bytes).utf8_chunks() {
         for c in chunk.valid().chars() {
             let direction = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
             let shown = if (c.is_control() && c != '\t') || direction { '\u{fffd}' } else { c };

@@ -1,21 +1,21 @@
-//! Lines that real programs wrote (`fixtures/`), hostile lines, and arbitrary bytes.
+//! Lines that real programs wrote (`fixtures/`), hostile lines, and any bytes.
 
 use std::collections::BTreeMap;
 
 use model::Meaning;
 use proptest::prelude::*;
 
-use super::{AccessFormat, Dialect, Tally};
+use super::{AccessFormat, LogFormat, Tally};
 
-fn tally(dialect: &Dialect, bytes: &[u8]) -> Tally {
+fn tally(format: &LogFormat, bytes: &[u8]) -> Tally {
     let mut tally = Tally::default();
-    tally.take(dialect, bytes);
+    tally.count(format, bytes);
     tally
 }
 
-fn complaints(dialect: &Dialect, bytes: &[u8]) -> BTreeMap<(Meaning, Option<String>), u64> {
-    let tally = tally(dialect, bytes);
-    assert_eq!(tally.unread(), 0, "lines that were not understood");
+fn complaints(format: &LogFormat, bytes: &[u8]) -> BTreeMap<(Meaning, Option<String>), u64> {
+    let tally = tally(format, bytes);
+    assert_eq!(tally.unparsed(), 0, "every line is parsed");
     tally.complaints().into_iter().map(|c| ((c.meaning, c.about), c.count)).collect()
 }
 
@@ -37,7 +37,7 @@ const PHP_ACCESS: &[u8] = include_bytes!("fixtures/php-fpm-access.log");
 fn nginx_complaints() {
     let socket = Some("unix:/run/php/fpm.sock");
     assert_eq!(
-        complaints(&Dialect::Nginx, NGINX),
+        complaints(&LogFormat::Nginx, NGINX),
         expected(&[
             (Meaning::AddressNotAvailable, Some("127.0.0.1:9000"), 2),
             (Meaning::ConnectionRefused, Some("127.0.0.1:9999"), 2),
@@ -48,7 +48,7 @@ fn nginx_complaints() {
             (Meaning::UpstreamClosed, Some("127.0.0.1:9997"), 1),
             (Meaning::TooManyOpenFiles, None, 3),
             (Meaning::WorkerConnectionsNotEnough, None, 1),
-            // What a script printed, missing files, and one path that claims EMFILE.
+            // Output of a script, missing files, and one path that claims EMFILE.
             (Meaning::Other, None, 5),
         ])
     );
@@ -88,7 +88,7 @@ fn nginx_lines_not_in_the_fixture() {
             Meaning::AddressNotAvailable,
             Some("10.0.0.9"),
         ),
-        // A client that goes away is everyday, whatever the level.
+        // A client that goes away is common, whatever the level.
         (
             "[error] 7#7: *9 recv() failed (104: Connection reset by peer) while reading client \
              request headers, client: 1.2.3.4, server: x",
@@ -97,15 +97,15 @@ fn nginx_lines_not_in_the_fixture() {
         ),
     ] {
         let line = format!("2026/11/21 03:41:36 {line}\n");
-        let found = complaints(&Dialect::Nginx, line.as_bytes());
+        let found = complaints(&LogFormat::Nginx, line.as_bytes());
         assert_eq!(found, expected(&[(meaning, about, 1)]), "{line}");
     }
     let notice = b"2026/11/21 03:41:36 [notice] 7#7: signal 15 (SIGTERM) received, exiting\n";
-    assert_eq!(complaints(&Dialect::Nginx, notice), expected(&[]));
+    assert_eq!(complaints(&LogFormat::Nginx, notice), expected(&[]));
 }
 
 #[test]
-fn strangers_cannot_put_words_in_nginx_mouth() {
+fn clients_cannot_forge_a_meaning() {
     for message in [
         r#"open() "/srv/x" failed (24: Too many open files)" failed (2: No such file), client: 1"#,
         r#"open() "/srv/x" failed (2: No such file), client: 1, referrer: "y" failed (24: z)""#,
@@ -115,31 +115,31 @@ fn strangers_cannot_put_words_in_nginx_mouth() {
         r#"connect() to 1.2.3.4:5 failed (11: Resource temporarily unavailable) while, client: 1"#,
     ] {
         let line = format!("2026/11/21 03:41:36 [error] 7#7: *9 {message}\n");
-        let found = complaints(&Dialect::Nginx, line.as_bytes());
+        let found = complaints(&LogFormat::Nginx, line.as_bytes());
         assert_eq!(found, expected(&[(Meaning::Other, None, 1)]), "{line}");
     }
-    // The first upstream field is nginx's own; a header behind it cannot take its place.
+    // The first upstream field is nginx's own; a header after it cannot replace it.
     let line = br#"2026/11/21 03:41:36 [error] 7#7: *9 upstream timed out (110: Connection timed out) while reading, client: 1.1.1.1, server: , request: "GET / HTTP/1.1", upstream: "http://10.0.0.1:80/", host: "x", referrer: "a, upstream: "http://6.6.6.6:6"
 "#;
-    let found = complaints(&Dialect::Nginx, line);
+    let found = complaints(&LogFormat::Nginx, line);
     assert_eq!(found, expected(&[(Meaning::UpstreamTimedOut, Some("10.0.0.1:80"), 1)]));
 }
 
 #[test]
 fn php_fpm_complaints() {
     assert_eq!(
-        complaints(&Dialect::PhpFpm, PHP_FPM),
+        complaints(&LogFormat::PhpFpm, PHP_FPM),
         expected(&[
             (Meaning::WorkerLimitReached, Some("www"), 2),
             (Meaning::PoolBusy, Some("tcp"), 4),
-            // A script's words and a killed child.
+            // Output of a script and a killed child.
             (Meaning::Other, None, 2),
         ])
     );
     let debug = b"[21-Nov-2026 03:41:36.123456] WARNING: pid 12, fpm_pctl_perform(), line 370: \
                   [pool a b] server reached pm.max_children setting (5), consider raising it\n";
     assert_eq!(
-        complaints(&Dialect::PhpFpm, debug),
+        complaints(&LogFormat::PhpFpm, debug),
         expected(&[(Meaning::WorkerLimitReached, Some("a b"), 1)])
     );
 }
@@ -147,7 +147,7 @@ fn php_fpm_complaints() {
 #[test]
 fn apache_complaints() {
     assert_eq!(
-        complaints(&Dialect::Apache, APACHE),
+        complaints(&LogFormat::Apache, APACHE),
         expected(&[
             (Meaning::WorkerLimitReached, None, 1),
             (Meaning::ConnectionRefused, Some("127.0.0.1:9999"), 1),
@@ -160,7 +160,7 @@ fn apache_complaints() {
         temporarily unavailable: AH02454: FCGI: attempt to connect to Unix domain socket \
         /run/php.sock (localhost:8000) failed\n";
     assert_eq!(
-        complaints(&Dialect::Apache, full),
+        complaints(&LogFormat::Apache, full),
         expected(&[(Meaning::UpstreamQueueFull, Some("unix:/run/php.sock"), 1)])
     );
 }
@@ -168,14 +168,14 @@ fn apache_complaints() {
 #[test]
 fn postgresql_complaints() {
     assert_eq!(
-        complaints(&Dialect::Postgresql, POSTGRESQL),
+        complaints(&LogFormat::Postgresql, POSTGRESQL),
         expected(&[(Meaning::WorkerLimitReached, None, 4)])
     );
     let quoted = b"2026-11-21 04:17:32.253 UTC [9] b@s ERROR:  relation \"FATAL:  sorry, too many \
         clients already\" does not exist\n\
         2026-11-21 04:17:32.253 UTC [9] b@s STATEMENT:  select 'FATAL:  sorry, too many clients \
         already'\n";
-    assert_eq!(complaints(&Dialect::Postgresql, quoted), expected(&[(Meaning::Other, None, 1)]));
+    assert_eq!(complaints(&LogFormat::Postgresql, quoted), expected(&[(Meaning::Other, None, 1)]));
 }
 
 #[test]
@@ -197,18 +197,18 @@ fn statuses_of_real_access_logs() {
         (json.unwrap(), JSON),
         (AccessFormat::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(), JSON),
     ] {
-        let tally = tally(&Dialect::Access(format.clone()), log);
-        assert_eq!(tally.unread(), 0, "{format:?}");
+        let tally = tally(&LogFormat::Access(format.clone()), log);
+        assert_eq!(tally.unparsed(), 0, "{format:?}");
         assert_eq!((tally.statuses(), tally.lines()), (expected.clone(), 14), "{format:?}");
     }
-    let apache = tally(&Dialect::Access(AccessFormat::combined()), APACHE_ACCESS);
+    let apache = tally(&LogFormat::Access(AccessFormat::combined()), APACHE_ACCESS);
     assert_eq!(apache.statuses(), BTreeMap::from([(404, 1), (502, 3), (503, 2)]));
-    let php = tally(&Dialect::Access(AccessFormat::combined()), PHP_ACCESS);
-    assert_eq!((php.statuses(), php.unread()), (BTreeMap::from([(200, 5)]), 0));
+    let php = tally(&LogFormat::Access(AccessFormat::combined()), PHP_ACCESS);
+    assert_eq!((php.statuses(), php.unparsed()), (BTreeMap::from([(200, 5)]), 0));
 }
 
 #[test]
-fn places_of_the_status_in_templates() {
+fn positions_of_the_status_in_templates() {
     for (template, line) in [
         // The default of Ingress-NGINX, shortened.
         (
@@ -219,7 +219,7 @@ fn places_of_the_status_in_templates() {
         ("$time_local $status", "21/Nov/2026:03:41:36 +0000 502"),
         ("[$time_local] $status", "[21/Nov/2026:03:41:36 +0000] 502"),
         ("$remote_addr|$msec|${status}|$uri", "fd00::1|1795232496.123|502|/a|200|b"),
-        // Unquoted text of strangers ahead: counted from behind.
+        // Unquoted text of clients before it: counted backwards.
         ("$host $request $status $body_bytes_sent", "x GET / 200 5 HTTP/1.1 502 157"),
         (
             "$uri $status [$time_local] \"$request\"",
@@ -238,16 +238,16 @@ fn places_of_the_status_in_templates() {
     }
     for template in [
         "$remote_addr $request_time",        // no status
-        "$request $status $http_user_agent", // between strangers' texts
+        "$request $status $http_user_agent", // between clients' texts
         "$request_time$status",              // nothing between
         "$remote_addr:$status $host",        // a colon may be in the address
         "a\\ \"$request\" $status",
-        "\"$request\" 0$status", // digits that belong to no status
+        "\"$request\" 0$status", // a digit that is not part of the status
         "$remote_addr ${status}0",
     ] {
         assert!(AccessFormat::from_nginx(template.as_bytes(), None).is_err(), "{template}");
     }
-    // With escape=json a quote that a client sends is `\"`: no place is counted from it.
+    // With escape=json a quote that a client sends is `\"`: it is not counted.
     let json = AccessFormat::from_nginx(b"$http_referer $status]", Some("json")).unwrap();
     assert_eq!(json.status(br#"x 200\" 502]"#), Some(502));
     assert!(AccessFormat::from_nginx(b"$http_referer $status\\\"", Some("json")).is_err());
@@ -257,28 +257,28 @@ fn places_of_the_status_in_templates() {
 }
 
 #[test]
-fn dialects_are_recognised() {
-    for (log, dialect) in [
-        (NGINX, Dialect::Nginx),
-        (PHP_FPM, Dialect::PhpFpm),
-        (APACHE, Dialect::Apache),
-        (POSTGRESQL, Dialect::Postgresql),
-        (COMBINED, Dialect::Access(AccessFormat::combined())),
-        (APACHE_ACCESS, Dialect::Access(AccessFormat::combined())),
-        (PHP_ACCESS, Dialect::Access(AccessFormat::combined())),
+fn formats_are_recognised() {
+    for (log, format) in [
+        (NGINX, LogFormat::Nginx),
+        (PHP_FPM, LogFormat::PhpFpm),
+        (APACHE, LogFormat::Apache),
+        (POSTGRESQL, LogFormat::Postgresql),
+        (COMBINED, LogFormat::Access(AccessFormat::combined())),
+        (APACHE_ACCESS, LogFormat::Access(AccessFormat::combined())),
+        (PHP_ACCESS, LogFormat::Access(AccessFormat::combined())),
     ] {
         for line in log.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
-            let found = Dialect::recognise(line);
-            assert_eq!(found.as_ref(), Some(&dialect), "{}", String::from_utf8_lossy(line));
+            let found = LogFormat::recognise(line);
+            assert_eq!(found.as_ref(), Some(&format), "{}", String::from_utf8_lossy(line));
         }
     }
     for line in ["", "WARNING:  x", "hello \"world\" 200", "{\"level\":\"info\"}", "-\t\t200"] {
-        assert_eq!(Dialect::recognise(line.as_bytes()), None, "{line}");
+        assert_eq!(LogFormat::recognise(line.as_bytes()), None, "{line}");
     }
 }
 
 #[test]
-fn kinds_are_bounded_and_first_lines_harmless() {
+fn complaints_are_bounded_and_first_lines_printable() {
     let mut log = Vec::new();
     for n in 0..1000 {
         log.extend_from_slice(
@@ -292,7 +292,7 @@ fn kinds_are_bounded_and_first_lines_harmless() {
             .as_bytes(),
         );
     }
-    let found = tally(&Dialect::Nginx, &log).complaints();
+    let found = tally(&LogFormat::Nginx, &log).complaints();
     assert!(found.len() <= 257, "{}", found.len());
     assert_eq!(found.iter().map(|c| c.count).sum::<u64>(), 1000);
     for complaint in &found {
@@ -301,34 +301,34 @@ fn kinds_are_bounded_and_first_lines_harmless() {
     }
 }
 
-/// Watching must cost little: at least 500 MB/s for access logs on the machine of the first
+/// Observing must cost little: at least 500 MB/s for access logs on the machine of the first
 /// measurement. Run with `cargo test --release -p wire -- --ignored --nocapture speed`.
 #[test]
 #[ignore = "measures speed, which a shared machine cannot promise"]
 fn speed() {
-    for (name, dialect, log) in [
-        ("combined", Dialect::Access(AccessFormat::combined()), COMBINED),
-        ("json", Dialect::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(), JSON),
-        ("nginx errors", Dialect::Nginx, NGINX),
-        ("php-fpm", Dialect::PhpFpm, PHP_FPM),
+    for (name, format, log) in [
+        ("combined", LogFormat::Access(AccessFormat::combined()), COMBINED),
+        ("json", LogFormat::recognise(JSON.split(|b| *b == b'\n').next().unwrap()).unwrap(), JSON),
+        ("nginx errors", LogFormat::Nginx, NGINX),
+        ("php-fpm", LogFormat::PhpFpm, PHP_FPM),
     ] {
         let log = log.repeat((64 << 20) / log.len());
         let began = std::time::Instant::now();
-        let tally = tally(&dialect, &log);
+        let tally = tally(&format, &log);
         let rate = log.len() as f64 / began.elapsed().as_secs_f64() / 1e6;
         println!("{name}: {rate:.0} MB/s, {} lines", tally.lines());
-        assert!(rate > 500.0 || !matches!(dialect, Dialect::Access(_)), "{name}: {rate:.0} MB/s");
+        assert!(rate > 500.0 || !matches!(format, LogFormat::Access(_)), "{name}: {rate:.0} MB/s");
     }
 }
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        harmless(&bytes);
+    fn any_bytes_are_parsed(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        parse_all(&bytes);
     }
 
     #[test]
-    fn cut_and_spoilt_real_lines_do_no_harm(
+    fn cut_and_damaged_lines_are_parsed(
         which in 0..9usize, cut in 0..400usize, at in 0..400usize, byte in any::<u8>(),
     ) {
         let logs = [
@@ -336,14 +336,14 @@ proptest! {
             PHP_ACCESS,
         ];
         let mut bytes = logs[which][..cut.min(logs[which].len())].to_vec();
-        if let Some(spoilt) = bytes.get_mut(at) {
-            *spoilt = byte;
+        if let Some(damaged) = bytes.get_mut(at) {
+            *damaged = byte;
         }
-        harmless(&bytes);
+        parse_all(&bytes);
     }
 
     #[test]
-    fn arbitrary_templates_do_no_harm(template in "[\"$ \\[\\]a-z{}_\\\\]{0,60}", line in "\\PC{0,60}") {
+    fn any_template_is_accepted_or_refused(template in "[\"$ \\[\\]a-z{}_\\\\]{0,60}", line in "\\PC{0,60}") {
         if let Ok(format) = AccessFormat::from_nginx(template.as_bytes(), None) {
             format.status(line.as_bytes());
         }
@@ -385,18 +385,18 @@ fn apache_escape(bytes: &[u8]) -> String {
     bytes.iter().map(escape).collect()
 }
 
-fn harmless(bytes: &[u8]) {
+fn parse_all(bytes: &[u8]) {
     for line in bytes.split(|b| *b == b'\n') {
-        Dialect::recognise(line);
+        LogFormat::recognise(line);
     }
-    for dialect in [
-        Dialect::Nginx,
-        Dialect::PhpFpm,
-        Dialect::Apache,
-        Dialect::Postgresql,
-        Dialect::Access(AccessFormat::combined()),
+    for format in [
+        LogFormat::Nginx,
+        LogFormat::PhpFpm,
+        LogFormat::Apache,
+        LogFormat::Postgresql,
+        LogFormat::Access(AccessFormat::combined()),
     ] {
-        let tally = tally(&dialect, bytes);
+        let tally = tally(&format, bytes);
         assert_eq!(tally.lines(), bytes.iter().filter(|b| **b == b'\n').count() as u64);
         assert!(tally.complaints().len() <= 257);
     }

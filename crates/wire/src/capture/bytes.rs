@@ -1,4 +1,4 @@
-//! Numbers in bytes of either order, without a panic.
+//! Numbers in bytes of either order; never panics.
 
 /// Byte order of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

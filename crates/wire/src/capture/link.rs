@@ -1,13 +1,13 @@
-//! Link types: the numbers that capture files have for what a packet begins with.
+//! Link types: the numbers of what a packet in a capture file begins with.
 //!
 //! Source: <https://www.tcpdump.org/linktypes.html>.
 
-/// A link type as capture files number it (`LINKTYPE_*`).
+/// A link type as it is numbered in capture files (`LINKTYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct LinkType(pub u16);
 
 impl LinkType {
-    /// BSD loopback: four bytes of address family, in the byte order of the machine.
+    /// BSD loopback: four bytes of address family, in the byte order of the capturing machine.
     pub const NULL: Self = LinkType(0);
     /// Ethernet.
     pub const ETHERNET: Self = LinkType(1);
@@ -17,7 +17,7 @@ impl LinkType {
     pub const PPP_HDLC: Self = LinkType(50);
     /// PPPoE session packets.
     pub const PPP_ETHER: Self = LinkType(51);
-    /// IPv4 or IPv6 without anything before it.
+    /// IPv4 or IPv6, without a link header.
     pub const RAW: Self = LinkType(101);
     /// 802.11.
     pub const IEEE802_11: Self = LinkType(105);
@@ -36,7 +36,7 @@ impl LinkType {
     /// Linux cooked capture, version 2.
     pub const LINUX_SLL2: Self = LinkType(276);
 
-    /// Its name as tcpdump has it, for those that netwhy reads.
+    /// Its name in tcpdump, for those that netwhy reads.
     pub fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::NULL => "NULL",

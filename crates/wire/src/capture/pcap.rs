@@ -1,82 +1,88 @@
-//! pcap: a header, then records. Microseconds or nanoseconds, either byte order, and the
-//! "modified" form of old Linux distributions, whose records have eight bytes more.
+//! pcap: a header, then records. Microseconds or nanoseconds, either byte order, and the "modified" form
+//! of old Linux distributions, whose records have eight bytes more.
 //!
 //! Source: draft-ietf-opsawg-pcap; libpcap `sf-pcap.c`.
 
 use super::bytes::Order;
-use super::{Broken, Interface, LinkType, Packet, RECORD_LIMIT, Step};
+use super::link::LinkType;
+use super::types::{Damage, Interface, MAX_RECORD_BYTES, Packet, Step};
 
 /// Bytes of the file's header.
-pub(super) const HEADER: usize = 24;
+pub(super) const HEADER_BYTES: usize = 24;
 /// Bytes of a record's header.
-const RECORD: usize = 16;
+const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes of a record's header in the modified form: interface, protocol, packet type.
-const MODIFIED: usize = 24;
+const MODIFIED_RECORD_HEADER_BYTES: usize = 24;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const MODIFIED_MAGIC: u32 = 0xa1b2_cd34;
 /// Bits of the link-type field that are the link type; above: the frame check sequence.
-const LINK: u32 = 0xffff;
-/// Whether the length of the frame check sequence is told, and where.
-const CHECK_TOLD: u32 = 1 << 26;
-const CHECK_SHIFT: u32 = 28;
+const LINK_TYPE_MASK: u32 = 0xffff;
+/// Whether the length of the frame check sequence is given, and where.
+const FCS_LENGTH_PRESENT: u32 = 1 << 26;
+const FCS_LENGTH_SHIFT: u32 = 28;
 
-/// What the header of a file said.
+/// What the header of a file has.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pcap {
     order: Order,
     nanoseconds: bool,
-    record: usize,
+    record_header_bytes: usize,
     link: LinkType,
-    /// Old files have the two lengths of a record the other way round.
     swapped: Swapped,
 }
 
-/// Whether a file has the length captured after the length that the packet had.
+/// Whether the two lengths of a record are swapped, as in old files: that on the wire before that
+/// captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Swapped {
     No,
     Yes,
-    /// Version 2.3: some writers did.
+    /// Version 2.3: only some writers swapped them.
     Maybe,
 }
 
 impl Pcap {
     /// Reads the header; `None`: more bytes are needed.
     pub(super) fn begin(buffer: &[u8]) -> Result<Option<(Self, Interface)>, String> {
-        let Some(head) = buffer.get(..HEADER) else {
-            // Four bytes are there: what cannot become a header is told at once.
-            return known(buffer).map(|_| None);
+        let Some(head) = buffer.get(..HEADER_BYTES) else {
+            // Four bytes are there: a foreign file is recognised at once.
+            return byte_order_and_magic(buffer).map(|_| None);
         };
-        let (order, magic) = known(head)?;
+        let (order, magic) = byte_order_and_magic(head)?;
         let (major, minor) = (order.u16(head, 4), order.u16(head, 6));
         let network = order.u32(head, 20);
         let swapped = match (major, minor) {
-            // DG/UX wrote 543.0; before 2.3 all did.
+            // DG/UX wrote 543.0; before 2.3 all writers swapped them.
             (543, 0) => Swapped::Yes,
             (2, 3) => Swapped::Maybe,
             (2, 0..=2) => Swapped::Yes,
             _ => Swapped::No,
         };
-        let link = LinkType((network & LINK) as u16);
-        let check_bytes = if network & CHECK_TOLD == 0 { 0 } else { (network >> CHECK_SHIFT) * 2 };
+        let link = LinkType((network & LINK_TYPE_MASK) as u16);
+        let check_bytes =
+            if network & FCS_LENGTH_PRESENT == 0 { 0 } else { (network >> FCS_LENGTH_SHIFT) * 2 };
         let interface = Interface {
             link,
             snap_length: order.u32(head, 16),
-            check_bytes: check_bytes as u8,
+            fcs_bytes: check_bytes as u8,
             ..Interface::default()
         };
-        let record = if magic == MODIFIED_MAGIC { MODIFIED } else { RECORD };
+        let record_header_bytes = if magic == MODIFIED_MAGIC {
+            MODIFIED_RECORD_HEADER_BYTES
+        } else {
+            RECORD_HEADER_BYTES
+        };
         let nanoseconds = magic == NANOSECONDS;
-        Ok(Some((Pcap { order, nanoseconds, record, link, swapped }, interface)))
+        Ok(Some((Pcap { order, nanoseconds, record_header_bytes, link, swapped }, interface)))
     }
 
     /// The record at the front of a buffer.
     #[inline]
     pub(super) fn record<'a>(self, buffer: &'a [u8], offset: u64) -> (usize, Step<'a>) {
-        let Some(head) = buffer.get(..self.record) else {
-            return (0, Step::More(self.record));
+        let Some(head) = buffer.get(..self.record_header_bytes) else {
+            return (0, Step::NeedBytes(self.record_header_bytes));
         };
         let (mut captured, mut length) = (self.order.u32(head, 8), self.order.u32(head, 12));
         let swap = match self.swapped {
@@ -87,17 +93,17 @@ impl Pcap {
         if swap {
             std::mem::swap(&mut captured, &mut length);
         }
-        if captured as usize > RECORD_LIMIT {
-            let what = format!("a record of {captured} bytes, more than any packet has");
-            return (0, Step::Broken(Broken { offset, what }));
+        if captured as usize > MAX_RECORD_BYTES {
+            let reason = format!("a record of {captured} bytes, more than any packet has");
+            return (0, Step::Damaged(Damage { offset, reason }));
         }
-        let end = self.record + captured as usize;
-        let Some(bytes) = buffer.get(self.record..end) else {
-            return (0, Step::More(end));
+        let end = self.record_header_bytes + captured as usize;
+        let Some(bytes) = buffer.get(self.record_header_bytes..end) else {
+            return (0, Step::NeedBytes(end));
         };
         let seconds = i128::from(self.order.u32(head, 0)) * 1_000_000_000;
-        let part = i128::from(self.order.u32(head, 4));
-        let time_ns = seconds + if self.nanoseconds { part } else { part * 1000 };
+        let fraction = i128::from(self.order.u32(head, 4));
+        let time_ns = seconds + if self.nanoseconds { fraction } else { fraction * 1000 };
         let packet = Packet {
             time_ns: Some(time_ns),
             interface: 0,
@@ -111,7 +117,7 @@ impl Pcap {
 }
 
 /// Byte order and magic number of a file.
-fn known(buffer: &[u8]) -> Result<(Order, u32), String> {
+fn byte_order_and_magic(buffer: &[u8]) -> Result<(Order, u32), String> {
     for order in [Order::Little, Order::Big] {
         let magic = order.u32(buffer, 0);
         if matches!(magic, MICROSECONDS | NANOSECONDS | MODIFIED_MAGIC) {

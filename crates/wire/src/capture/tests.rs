@@ -1,4 +1,4 @@
-//! Tests of the capture formats: files made here, whole, cut, turned and damaged.
+//! Tests of the capture formats: files made here, whole, truncated, in both byte orders and damaged.
 
 use proptest::prelude::*;
 
@@ -7,8 +7,8 @@ use super::*;
 /// Time, interface, bytes and length of a packet.
 type Read = (Option<i128>, usize, Vec<u8>, u32);
 
-/// All packets of a file, handed over in pieces, and how it ended.
-fn read(file: &[u8], piece: usize) -> (Vec<Read>, Option<Broken>) {
+/// All packets of a file, passed in pieces, and its damage.
+fn read(file: &[u8], piece: usize) -> (Vec<Read>, Option<Damage>) {
     let mut reader = Reader::new();
     let mut packets = Vec::new();
     let (mut at, mut end) = (0, piece.min(file.len()));
@@ -19,8 +19,8 @@ fn read(file: &[u8], piece: usize) -> (Vec<Read>, Option<Broken>) {
                 packets.push((time_ns, interface, bytes.to_vec(), length));
                 at += taken;
             }
-            (taken, Step::Other | Step::Comment(_)) => at += taken,
-            (taken, Step::More(wanted)) => {
+            (taken, Step::Skipped | Step::Comment(_)) => at += taken,
+            (taken, Step::NeedBytes(wanted)) => {
                 assert_eq!(taken, 0);
                 assert!(wanted > end - at, "{wanted} of {}", end - at);
                 if end == file.len() {
@@ -28,7 +28,7 @@ fn read(file: &[u8], piece: usize) -> (Vec<Read>, Option<Broken>) {
                 }
                 end = (end + piece).min(file.len());
             }
-            (_, Step::Broken(broken)) => return (packets, Some(broken)),
+            (_, Step::Damaged(broken)) => return (packets, Some(broken)),
         }
     }
 }
@@ -73,14 +73,14 @@ fn pcap_in_all_its_forms() {
 }
 
 #[test]
-fn a_cut_file_gives_what_is_whole() {
+fn a_truncated_file_gives_its_whole_packets() {
     let file = pcap(0xa1b2c3d4, false, false);
     let (packets, end) = read(&file[..file.len() - 1], 1000);
     assert_eq!((packets.len(), end), (1, None));
 }
 
 #[test]
-fn what_is_no_capture_is_said() {
+fn foreign_and_damaged_files_are_reported() {
     let (_, end) = read(b"GET / HTTP/1.1\r\n", 1000);
     assert_eq!(
         end.unwrap().to_string(),
@@ -148,8 +148,8 @@ fn pcapng_with_sections_interfaces_and_resolutions() {
         file.extend(interface(101, &[(9, &[0x80 | 10]), (14, &offset)], big));
         file.extend(enhanced(0, 5, b"nanoseconds", big));
         file.extend(enhanced(1, 2048, b"powers of two", big));
-        file.extend(block(0xbad, b"somebody's own", big));
-        // A second section of the other byte order begins with interfaces of its own.
+        file.extend(block(0xbad, b"a custom block", big));
+        // A second section, in the other byte order, has interfaces of its own.
         file.extend(section(!big));
         file.extend(interface(113, &[], !big));
         file.extend(enhanced(0, 7, b"microseconds", !big));
@@ -162,12 +162,12 @@ fn pcapng_with_sections_interfaces_and_resolutions() {
             let times: Vec<_> = packets.iter().map(|p| (p.0, p.1)).collect();
             let expected = [(Some(5), 0), (Some(102_000_000_000), 1), (Some(7000), 2), (None, 2)];
             assert_eq!(times, expected);
-            assert_eq!(packets[3].2.len(), 96, "what the snap length left of it");
+            assert_eq!(packets[3].2.len(), 96, "cut to the snap length");
             assert_eq!(packets[3].3, 300);
         }
         let mut reader = Reader::new();
         let mut rest = &file[..];
-        while let (taken @ 1.., _) | (taken, Step::Other) = reader.step(rest) {
+        while let (taken @ 1.., _) | (taken, Step::Skipped) = reader.step(rest) {
             rest = &rest[taken..];
         }
         let interfaces = reader.interfaces();
@@ -190,7 +190,7 @@ fn drops_are_read() {
     file.extend(block(5, &body, false));
     let mut reader = Reader::new();
     let mut rest = &file[..];
-    while let (taken @ 1.., _) | (taken, Step::Other) = reader.step(rest) {
+    while let (taken @ 1.., _) | (taken, Step::Skipped) = reader.step(rest) {
         rest = &rest[taken..];
     }
     assert_eq!(reader.interfaces()[0].received, Some(1000));
@@ -199,12 +199,12 @@ fn drops_are_read() {
 
 proptest! {
     #[test]
-    fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..400), piece in 1usize..50) {
+    fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..400), piece in 1usize..50) {
         read(&bytes, piece);
     }
 
     #[test]
-    fn damaged_files_end(at in 0usize..400, value: u8, cut in 0usize..400, ng: bool) {
+    fn damaged_files_are_read_to_an_end(at in 0usize..400, value: u8, cut in 0usize..400, ng: bool) {
         let mut file = if ng {
             let mut file = section(false);
             file.extend(interface(1, &[(2, b"eth0"), (9, &[9])], false));
@@ -222,7 +222,7 @@ proptest! {
     }
 }
 
-/// A block that comes in pieces is looked at several times, and warned of once.
+/// A block that comes in pieces is parsed several times, and gives one warning.
 #[test]
 fn pieces_give_the_same_warnings() {
     let mut file = Vec::new();
@@ -233,7 +233,7 @@ fn pieces_give_the_same_warnings() {
         let (mut reader, mut at, mut end) = (Reader::new(), 0, 0);
         while end < file.len() {
             end = (end + piece).min(file.len());
-            while let (taken, Step::Other) = reader.step(&file[at..end]) {
+            while let (taken, Step::Skipped) = reader.step(&file[at..end]) {
                 at += taken;
             }
         }
@@ -256,7 +256,7 @@ fn long_texts_of_interfaces_are_cut() {
     };
     write::interface(&mut file, &described);
     let (mut reader, mut at) = (Reader::new(), 0);
-    while let (taken, Step::Other) = reader.step(&file[at..]) {
+    while let (taken, Step::Skipped) = reader.step(&file[at..]) {
         at += taken;
     }
     let [read] = reader.interfaces() else { panic!("an interface") };

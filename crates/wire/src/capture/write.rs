@@ -1,33 +1,34 @@
-//! Writing pcapng: blocks to bytes, little-endian, time stamps in nanoseconds. No file is opened
-//! here: each function appends one whole block to a buffer.
+//! Writing pcapng: blocks to bytes, little-endian, time stamps in nanoseconds. No file is opened here:
+//! each function appends one whole block to a buffer.
 //!
 //! A file is a [`section`], an [`interface`] for each interface, [`packet`]s, and at the end the
 //! [`statistics`] of each interface.
 //!
 //! Source: draft-ietf-opsawg-pcapng.
 
-use super::{Interface, LinkType, RECORD_LIMIT};
+use super::link::LinkType;
+use super::types::{Interface, MAX_RECORD_BYTES};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 
-/// The number that tells the byte order.
-const ORDER: u32 = 0x1a2b_3c4d;
+/// The number that shows the byte order.
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// `if_tsresol`: nanoseconds.
 const NANOSECONDS: u8 = 9;
 /// `opt_comment`, of every block.
 const COMMENT: u16 = 1;
 
-/// Most bytes of a value of an option: its length has 16 bits.
-const VALUE_LIMIT: usize = u16::MAX as usize;
-/// Most bytes of all comments on a packet; what does not fit is left out.
-pub const COMMENTS_LIMIT: usize = 1 << 20;
-/// Most bytes of a packet: the rest of a block has room below what readers take.
-pub const PACKET_LIMIT: usize = RECORD_LIMIT - 2 * COMMENTS_LIMIT;
+/// Longest value of an option: its length has 16 bits.
+const MAX_OPTION_BYTES: usize = u16::MAX as usize;
+/// Most bytes of all comments on a packet; those that do not fit are left out.
+pub const MAX_COMMENTS_BYTES: usize = 1 << 20;
+/// Longest packet: leaves room for the rest of its block below what readers accept.
+pub const MAX_PACKET_BYTES: usize = MAX_RECORD_BYTES - 2 * MAX_COMMENTS_BYTES;
 
-/// What wrote a file, and where. Empty texts are left out.
+/// The program that wrote a file, and where. Empty texts are left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Section<'a> {
     /// Hardware: `x86_64`.
@@ -51,10 +52,10 @@ pub struct Description<'a> {
     pub name: &'a str,
     /// Description.
     pub description: &'a str,
-    /// Filter with which was captured.
+    /// Capture filter.
     pub filter: &'a str,
     /// Bytes of the frame check sequence at the end of each packet; 0: none, or not known.
-    pub check_bytes: u8,
+    pub fcs_bytes: u8,
 }
 
 impl<'a> From<&'a Interface> for Description<'a> {
@@ -65,12 +66,12 @@ impl<'a> From<&'a Interface> for Description<'a> {
             name: &read.name,
             description: &read.description,
             filter: &read.filter,
-            check_bytes: read.check_bytes,
+            fcs_bytes: read.fcs_bytes,
         }
     }
 }
 
-/// Direction of a packet, and to whom it was addressed: `epb_flags`.
+/// Direction of a packet, and to which kind of address it was sent: `epb_flags`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flags(pub u32);
 
@@ -78,23 +79,23 @@ impl Flags {
     /// Nothing is known.
     pub const NONE: Self = Flags(0);
     /// Received, addressed to this host.
-    pub const TO_HOST: Self = Flags(1 | 1 << 2);
-    /// Received, to a group.
-    pub const TO_GROUP: Self = Flags(1 | 2 << 2);
-    /// Received, to all.
-    pub const TO_ALL: Self = Flags(1 | 3 << 2);
+    pub const TO_THIS_HOST: Self = Flags(1 | 1 << 2);
+    /// Received, to a multicast address.
+    pub const MULTICAST: Self = Flags(1 | 2 << 2);
+    /// Received, to the broadcast address.
+    pub const BROADCAST: Self = Flags(1 | 3 << 2);
     /// Received, addressed to another host.
-    pub const TO_OTHER: Self = Flags(1 | 4 << 2);
+    pub const OTHER_HOST: Self = Flags(1 | 4 << 2);
     /// Sent by this host.
     pub const SENT: Self = Flags(2);
 
-    /// From what Linux says of a packet (`sll_pkttype`, `PACKET_*` of linux/if_packet.h).
-    pub fn of_linux(packet_type: u8) -> Self {
+    /// From the type that Linux has for a packet (`sll_pkttype`, `PACKET_*` of linux/if_packet.h).
+    pub fn from_linux(packet_type: u8) -> Self {
         match packet_type {
-            0 => Flags::TO_HOST,
-            1 => Flags::TO_ALL,
-            2 => Flags::TO_GROUP,
-            3 => Flags::TO_OTHER,
+            0 => Flags::TO_THIS_HOST,
+            1 => Flags::BROADCAST,
+            2 => Flags::MULTICAST,
+            3 => Flags::OTHER_HOST,
             4 => Flags::SENT,
             _ => Flags::NONE,
         }
@@ -104,27 +105,27 @@ impl Flags {
 /// A packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Interface: its place among the interfaces of the section, from 0.
+    /// Index of its interface among those of the section.
     pub interface: u32,
-    /// Time since 1970-01-01 UTC, nanoseconds. What 64 bits cannot hold (before 1970, after 2554)
-    /// is written as the nearest that they can.
+    /// Time since 1970-01-01 UTC, nanoseconds. A time that 64 bits cannot hold (before 1970, after 2554)
+    /// is written as the nearest one that they can.
     pub time_ns: i128,
-    /// The bytes that were captured; what is beyond [`PACKET_LIMIT`] is cut.
+    /// The bytes that were captured; cut at [`MAX_PACKET_BYTES`].
     pub bytes: &'a [u8],
-    /// The length that the packet had, bytes; at least as many as there are.
+    /// Length of the packet on the wire, bytes; at least that captured.
     pub length: u32,
     /// Direction.
     pub flags: Flags,
-    /// Packets lost just before this one, where that is known.
+    /// Packets dropped just before this one, where that is known.
     pub drops: Option<u64>,
-    /// Comments. Each is cut at 65,535 bytes, all together hold [`COMMENTS_LIMIT`].
+    /// Comments. Each is cut at 65,535 bytes, all together at [`MAX_COMMENTS_BYTES`].
     pub comments: &'a [&'a str],
 }
 
-/// What an interface counted while a section was written.
+/// The counters of an interface while a section was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Interface: its place among the interfaces of the section, from 0.
+    /// Index of its interface among those of the section.
     pub interface: u32,
     /// When counting began, nanoseconds since 1970-01-01 UTC.
     pub since_ns: i128,
@@ -132,7 +133,7 @@ pub struct Statistics {
     pub until_ns: i128,
     /// Packets received (`isb_ifrecv`).
     pub received: Option<u64>,
-    /// Packets lost for want of room (`isb_ifdrop`).
+    /// Packets dropped because a buffer was full (`isb_ifdrop`).
     pub dropped: Option<u64>,
     /// Packets written (`isb_usrdeliv`).
     pub delivered: Option<u64>,
@@ -141,8 +142,8 @@ pub struct Statistics {
 /// Appends a section header.
 pub fn section(into: &mut Vec<u8>, section: &Section<'_>) {
     block(into, SECTION, |into| {
-        word(into, ORDER);
-        // Version 1.0, and a length that is not told.
+        word(into, BYTE_ORDER_MAGIC);
+        // Version 1.0, and a length that is not given.
         into.extend([1, 0, 0, 0]);
         into.extend([0xff; 8]);
         let mut options = Options::of(into);
@@ -165,12 +166,12 @@ pub fn interface(into: &mut Vec<u8>, interface: &Description<'_>) {
         options.text(3, interface.description);
         options.value(9, &[NANOSECONDS]);
         if !interface.filter.is_empty() {
-            // if_filter begins with a byte that tells the kind; 0: text.
-            let filter = cut(interface.filter, VALUE_LIMIT - 1);
+            // if_filter begins with a byte for the kind; 0: text.
+            let filter = cut(interface.filter, MAX_OPTION_BYTES - 1);
             options.value(11, &[&[0], filter.as_bytes()].concat());
         }
-        if interface.check_bytes > 0 {
-            options.value(13, &[interface.check_bytes]);
+        if interface.fcs_bytes > 0 {
+            options.value(13, &[interface.fcs_bytes]);
         }
         options.end();
     });
@@ -178,8 +179,8 @@ pub fn interface(into: &mut Vec<u8>, interface: &Description<'_>) {
 
 /// Appends a packet.
 pub fn packet(into: &mut Vec<u8>, record: &Record<'_>) {
-    let bytes = &record.bytes[..record.bytes.len().min(PACKET_LIMIT)];
-    // PACKET_LIMIT fits.
+    let bytes = record.bytes.get(..MAX_PACKET_BYTES).unwrap_or(record.bytes);
+    // MAX_PACKET_BYTES fits.
     let captured = bytes.len() as u32;
     block(into, PACKET, |into| {
         word(into, record.interface);
@@ -189,9 +190,9 @@ pub fn packet(into: &mut Vec<u8>, record: &Record<'_>) {
         into.extend_from_slice(bytes);
         pad(into, bytes.len());
         let mut options = Options::of(into);
-        let mut room = COMMENTS_LIMIT;
+        let mut room = MAX_COMMENTS_BYTES;
         for comment in record.comments {
-            let text = cut(comment, VALUE_LIMIT);
+            let text = cut(comment, MAX_OPTION_BYTES);
             let Some(left) = room.checked_sub(text.len() + 8) else { break };
             room = left;
             options.text(COMMENT, text);
@@ -206,7 +207,7 @@ pub fn packet(into: &mut Vec<u8>, record: &Record<'_>) {
     });
 }
 
-/// Appends what an interface counted.
+/// Appends the counters of an interface.
 pub fn statistics(into: &mut Vec<u8>, counted: &Statistics) {
     block(into, STATISTICS, |into| {
         word(into, counted.interface);
@@ -233,10 +234,12 @@ fn block(into: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     word(into, kind);
     word(into, 0);
     body(into);
-    // What is in a block is bounded well below 32 bits.
+    // A block is bounded well below 32 bits.
     let length = (into.len() - start + 4) as u32;
     word(into, length);
-    into[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+    if let Some(before) = into.get_mut(start + 4..).and_then(|rest| rest.first_chunk_mut()) {
+        *before = length.to_le_bytes();
+    }
 }
 
 fn word(into: &mut Vec<u8>, value: u32) {
@@ -255,9 +258,9 @@ fn pad(into: &mut Vec<u8>, length: usize) {
     into.resize(into.len() + (length.next_multiple_of(4) - length), 0);
 }
 
-/// A text of at most so many bytes, whole characters only.
-fn cut(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
+/// The beginning of a text, at most this many bytes, whole characters only.
+fn cut(text: &str, max_bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(max_bytes)).unwrap_or(text)
 }
 
 /// Options at the end of a block.
@@ -273,13 +276,13 @@ impl<'a> Options<'a> {
 
     fn text(&mut self, code: u16, text: &str) {
         if !text.is_empty() {
-            self.value(code, cut(text, VALUE_LIMIT).as_bytes());
+            self.value(code, cut(text, MAX_OPTION_BYTES).as_bytes());
         }
     }
 
     fn value(&mut self, code: u16, value: &[u8]) {
         self.into.extend(code.to_le_bytes());
-        // Values are cut before they come here.
+        // Values are cut before.
         self.into.extend((value.len() as u16).to_le_bytes());
         self.into.extend_from_slice(value);
         pad(self.into, value.len());
@@ -301,14 +304,14 @@ mod tests {
     use super::*;
     use crate::capture::{Packet, Reader, Step};
 
-    /// The options of a block, after so many bytes of its body.
+    /// The options of a block, after this many bytes of its body.
     fn options(block: &[u8], fields: usize) -> Vec<(u16, Vec<u8>)> {
         let mut rest = &block[8 + fields..block.len() - 4];
         let mut found = Vec::new();
         while let [a, b, c, d, more @ ..] = rest {
             let (code, length) = (u16::from_le_bytes([*a, *b]), u16::from_le_bytes([*c, *d]));
             if code == 0 {
-                assert!(more.is_empty(), "nothing after the end of the options");
+                assert!(more.is_empty(), "nothing follows the end of the options");
                 break;
             }
             found.push((code, more[..usize::from(length)].to_vec()));
@@ -324,14 +327,14 @@ mod tests {
         file
     }
 
-    /// Reads a whole file; what is not a packet must be understood without a warning.
+    /// Reads a whole file, which must give no warning.
     fn read<'a>(reader: &mut Reader, mut rest: &'a [u8]) -> Vec<Packet<'a>> {
         let mut packets = Vec::new();
         while !rest.is_empty() {
             let (taken, step) = reader.step(rest);
             match step {
                 Step::Packet(packet) => packets.push(packet),
-                Step::Other | Step::Comment(_) => {}
+                Step::Skipped | Step::Comment(_) => {}
                 other => panic!("{other:?}"),
             }
             rest = &rest[taken..];
@@ -341,14 +344,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_described_is_read_again() {
+    fn descriptions_are_read_back() {
         let lo = Description {
             link: LinkType::ETHERNET,
             snap_length: 96,
             name: "lo",
             description: "the loopback",
             filter: "tcp port 80",
-            check_bytes: 4,
+            fcs_bytes: 4,
         };
         let any = Description { link: LinkType::LINUX_SLL2, name: "any", ..lo };
         let mut file = begun(&[lo, any]);
@@ -372,8 +375,8 @@ mod tests {
     #[test]
     fn flags_and_comments_are_options() {
         let mut block = Vec::new();
-        let comments = ["repeated after a timeout", "", "späť"];
-        let flags = Flags::of_linux(3);
+        let comments = ["RTO retransmission", "", "späť"];
+        let flags = Flags::from_linux(3);
         packet(
             &mut block,
             &Record { bytes: b"12345", flags, comments: &comments, ..Record::default() },
@@ -386,10 +389,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut() {
+    fn long_values_are_cut() {
         let long = "ä".repeat(40_000);
         let comments = vec![&long[..]; 100];
-        let bytes = vec![7; PACKET_LIMIT + 9];
+        let bytes = vec![7; MAX_PACKET_BYTES + 9];
         let mut file = begun(&[Description::default()]);
         packet(
             &mut file,
@@ -397,18 +400,18 @@ mod tests {
         );
         let mut reader = Reader::new();
         let packets = read(&mut reader, &file);
-        assert_eq!(packets[0].bytes.len(), PACKET_LIMIT);
+        assert_eq!(packets[0].bytes.len(), MAX_PACKET_BYTES);
         assert_eq!(packets[0].time_ns, Some(0));
         let mut block = Vec::new();
         packet(&mut block, &Record { comments: &comments, ..Record::default() });
         let found = options(&block, 20);
         assert!(found.iter().all(|(_, text)| text.len() == 65_534), "whole characters only");
-        assert_eq!(found.len(), COMMENTS_LIMIT / 65_542);
+        assert_eq!(found.len(), MAX_COMMENTS_BYTES / 65_542);
     }
 
     proptest! {
         #[test]
-        fn packets_are_read_as_they_were_written(
+        fn packets_are_read_back(
             packets in proptest::collection::vec(
                 (0u32..3, any::<u64>(), proptest::collection::vec(any::<u8>(), 0..70), 0u32..2000,
                  any::<u32>(), any::<Option<u64>>(), proptest::collection::vec("\\PC{0,20}", 0..3)),

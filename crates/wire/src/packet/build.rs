@@ -1,45 +1,45 @@
 //! Packets of probes, as bytes: ICMP echoes, UDP datagrams, TCP SYNs, and IPv4 headers for them.
 //!
-//! Each probe has a number, which is in it in such a way that the rest of the packet can stay the
-//! same: balancers that look at addresses, ports and the first bytes of a header send all of them
-//! the same way (Augustin et al., Avoiding traceroute anomalies with Paris traceroute, 2006).
+//! Each probe carries its number in such a way that the rest of the packet stays the same: load balancers
+//! that hash addresses, ports and the first bytes of a header choose the same path for all of them
+//! (Augustin et al., Avoiding traceroute anomalies with Paris traceroute, 2006).
 
 use std::net::IpAddr;
 
+use super::checksum::{fold, sum};
 use super::{icmp, tcp, udp};
 
-/// Bytes at the front of a payload that hold the number of a probe.
-pub const NUMBERED: usize = 8;
+/// Bytes at the front of a payload with the number of a probe: the shortest payload.
+pub const MIN_PAYLOAD_BYTES: usize = 8;
 /// Bytes of an IPv4 header without options.
-pub const V4_HEADER: usize = 20;
+pub const V4_HEADER_BYTES: usize = 20;
 /// Bytes of an IPv6 header.
-pub const V6_HEADER: usize = 40;
-/// Bytes of the header of UDP, and of an ICMP echo.
-pub const SHORT_HEADER: usize = 8;
-/// Bytes of the header of a SYN with its one option, the segment size.
-pub const SYN_HEADER: usize = 24;
-/// What netwhy's payloads begin with.
+pub const V6_HEADER_BYTES: usize = 40;
+/// Bytes of a UDP header, and of the header of an ICMP echo.
+pub const UDP_HEADER_BYTES: usize = 8;
+/// Bytes of the header of a SYN with one option, the maximum segment size.
+pub const SYN_HEADER_BYTES: usize = 24;
+/// The first bytes of netwhy's payloads.
 const MAGIC: [u8; 4] = *b"nwhy";
 
-/// A payload of this length, not below [`NUMBERED`], with the number of a probe and its complement:
-/// the sum of both is the same for all numbers, and so is the checksum of the packet.
-pub fn payload(into: &mut Vec<u8>, number: u16, length: usize) {
+/// A payload of this length, at least [`MIN_PAYLOAD_BYTES`], with the number of a probe and its
+/// complement: their sum, and so the checksum of the packet, is the same for all numbers.
+pub fn probe_payload(into: &mut Vec<u8>, number: u16, length: usize) {
     into.clear();
     into.extend(MAGIC);
     into.extend(number.to_be_bytes());
     into.extend((!number).to_be_bytes());
-    into.resize(length.max(NUMBERED), 0x2e);
+    into.resize(length.max(MIN_PAYLOAD_BYTES), 0x2e);
 }
 
-/// The number in a payload that [`payload`] made.
-pub fn number_of(payload: &[u8]) -> Option<u16> {
-    let head = payload.first_chunk::<NUMBERED>()?;
-    let (number, back) = ([head[4], head[5]], [head[6], head[7]]);
-    let number = u16::from_be_bytes(number);
-    (head[..4] == MAGIC && number == !u16::from_be_bytes(back)).then_some(number)
+/// The number in a payload of [`probe_payload`].
+pub fn probe_number(payload: &[u8]) -> Option<u16> {
+    let [magic @ .., a, b, c, d] = *payload.first_chunk::<MIN_PAYLOAD_BYTES>()?;
+    let (number, complement) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    (magic == MAGIC && number == !complement).then_some(number)
 }
 
-/// An ICMP echo request. Its checksum is right for IPv4; for IPv6 the kernel sums it.
+/// An ICMP echo request. Its checksum is correct for IPv4; for IPv6 the kernel fills it in.
 pub fn echo(into: &mut Vec<u8>, v6: bool, id: u16, sequence: u16, payload: &[u8]) {
     into.clear();
     into.extend([if v6 { 128 } else { 8 }, 0, 0, 0]);
@@ -47,8 +47,8 @@ pub fn echo(into: &mut Vec<u8>, v6: bool, id: u16, sequence: u16, payload: &[u8]
     into.extend(sequence.to_be_bytes());
     into.extend(payload);
     if !v6 {
-        let sum = complement(fold(sum(into)));
-        put(into, 2, sum);
+        let checksum = !fold(sum(into));
+        put(into, 2, checksum);
     }
 }
 
@@ -57,15 +57,15 @@ pub fn datagram(into: &mut Vec<u8>, ends: (IpAddr, IpAddr), ports: (u16, u16), p
     into.clear();
     into.extend(ports.0.to_be_bytes());
     into.extend(ports.1.to_be_bytes());
-    into.extend(((payload.len() + SHORT_HEADER) as u16).to_be_bytes());
+    into.extend(((payload.len() + UDP_HEADER_BYTES) as u16).to_be_bytes());
     into.extend([0, 0]);
     into.extend(payload);
-    let sum = complement(fold(sum(into) + pseudo(ends, udp::PROTOCOL, into.len())));
-    // Zero would say that there is none.
-    put(into, 6, if sum == 0 { 0xffff } else { sum });
+    let checksum = !fold(sum(into) + pseudo(ends, udp::PROTOCOL, into.len()));
+    // Zero would mean that there is none.
+    put(into, 6, if checksum == 0 { 0xffff } else { checksum });
 }
 
-/// A TCP SYN with the option of a segment size and a payload, mostly empty.
+/// A TCP SYN with the option of a maximum segment size, and a payload, as a rule empty.
 pub fn syn(
     into: &mut Vec<u8>,
     ends: (IpAddr, IpAddr),
@@ -78,46 +78,46 @@ pub fn syn(
     into.extend(ports.1.to_be_bytes());
     into.extend(sequence.to_be_bytes());
     into.extend([0; 4]);
-    into.extend([(SYN_HEADER as u8 / 4) << 4, 0x02, 0xfa, 0xf0, 0, 0, 0, 0]);
+    into.extend([(SYN_HEADER_BYTES as u8 / 4) << 4, 0x02, 0xfa, 0xf0, 0, 0, 0, 0]);
     let size: u16 = if ends.1.is_ipv6() { 1440 } else { 1460 };
     into.extend([2, 4]);
     into.extend(size.to_be_bytes());
     into.extend(payload);
-    let sum = complement(fold(sum(into) + pseudo(ends, tcp::PROTOCOL, into.len())));
-    put(into, tcp::CHECKSUM, sum);
+    let checksum = !fold(sum(into) + pseudo(ends, tcp::PROTOCOL, into.len()));
+    put(into, tcp::CHECKSUM_OFFSET, checksum);
 }
 
-/// What an IPv4 header says.
+/// The fields of an IPv4 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct V4Header {
-    /// Where from, and where to.
-    pub ends: (std::net::Ipv4Addr, std::net::Ipv4Addr),
-    /// Protocol of what it carries.
+    /// Source and destination.
+    pub addresses: (std::net::Ipv4Addr, std::net::Ipv4Addr),
+    /// Protocol of its payload.
     pub protocol: u8,
     /// Time to live.
-    pub hops: u8,
+    pub ttl: u8,
     /// Type of service.
     pub tos: u8,
-    /// Identification; not zero, which the kernel replaces.
+    /// Identification; not zero, which the kernel would replace.
     pub id: u16,
-    /// Whether it may not be fragmented.
-    pub whole: bool,
-    /// Bytes that it carries.
+    /// Whether routers must not fragment it.
+    pub dont_fragment: bool,
+    /// Bytes of its payload.
     pub length: usize,
 }
 
-/// An IPv4 header. The kernel sums it when it is sent.
-pub fn v4_header(header: &V4Header) -> [u8; V4_HEADER] {
-    let mut bytes = [0; V4_HEADER];
+/// An IPv4 header. The kernel fills in its checksum when it is sent.
+pub fn v4_header(header: &V4Header) -> [u8; V4_HEADER_BYTES] {
+    let mut bytes = [0; V4_HEADER_BYTES];
     bytes[0] = 0x45;
     bytes[1] = header.tos;
-    bytes[2..4].copy_from_slice(&((header.length + V4_HEADER) as u16).to_be_bytes());
+    bytes[2..4].copy_from_slice(&((header.length + V4_HEADER_BYTES) as u16).to_be_bytes());
     bytes[4..6].copy_from_slice(&header.id.to_be_bytes());
-    bytes[6] = if header.whole { 0x40 } else { 0 };
-    bytes[8] = header.hops;
+    bytes[6] = if header.dont_fragment { 0x40 } else { 0 };
+    bytes[8] = header.ttl;
     bytes[9] = header.protocol;
-    bytes[12..16].copy_from_slice(&header.ends.0.octets());
-    bytes[16..20].copy_from_slice(&header.ends.1.octets());
+    bytes[12..16].copy_from_slice(&header.addresses.0.octets());
+    bytes[16..20].copy_from_slice(&header.addresses.1.octets());
     bytes
 }
 
@@ -126,9 +126,9 @@ pub fn icmp_protocol(v6: bool) -> u8 {
     if v6 { icmp::V6 } else { icmp::V4 }
 }
 
-/// The checksum field of a packet whose transport is at the front of `bytes`, for these ends: what it
-/// must be if nothing else was changed. `None`: not all of it is there.
-pub fn is_summed(
+/// Whether the checksum is correct of a packet between these ends, whose transport header and data are the
+/// first `length` of `bytes`. `None`: not all of it is there.
+pub fn checksum_is_correct(
     ends: (IpAddr, IpAddr),
     protocol: u8,
     bytes: &[u8],
@@ -138,11 +138,7 @@ pub fn is_summed(
     Some(fold(sum(whole) + pseudo(ends, protocol, length)) == 0xffff)
 }
 
-/// Whether the sum over all of these bytes, their checksum among them, is right.
-pub(super) fn sum_is_right(bytes: &[u8]) -> bool {
-    fold(sum(bytes)) == 0xffff
-}
-
+/// Sum of the pseudo-header.
 fn pseudo(ends: (IpAddr, IpAddr), protocol: u8, length: usize) -> u64 {
     let one = |address: IpAddr| match address {
         IpAddr::V4(address) => sum(&address.octets()),
@@ -157,21 +153,10 @@ fn put(into: &mut [u8], at: usize, value: u16) {
     }
 }
 
-fn complement(sum: u16) -> u16 {
-    !sum
-}
-
-fn sum(bytes: &[u8]) -> u64 {
-    super::checksum::sum(bytes)
-}
-
-fn fold(sum: u64) -> u16 {
-    super::checksum::fold(sum)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::checksum::sum_is_correct;
     use crate::packet::{Checksum, Tcp, Udp, checksum, ip};
 
     const ENDS: (IpAddr, IpAddr) = (
@@ -182,12 +167,12 @@ mod tests {
     fn whole(protocol: u8, carried: &[u8]) -> Vec<u8> {
         let (IpAddr::V4(a), IpAddr::V4(b)) = ENDS else { panic!("IPv4") };
         let mut bytes = v4_header(&V4Header {
-            ends: (a, b),
+            addresses: (a, b),
             protocol,
-            hops: 3,
+            ttl: 3,
             tos: 0x10,
             id: 7,
-            whole: true,
+            dont_fragment: true,
             length: carried.len(),
         })
         .to_vec();
@@ -196,32 +181,32 @@ mod tests {
     }
 
     #[test]
-    fn built_packets_are_read_again() {
+    fn built_packets_are_parsed_back() {
         let (mut bytes, mut data) = (Vec::new(), Vec::new());
-        payload(&mut data, 513, 11);
-        assert_eq!(number_of(&data), Some(513));
+        probe_payload(&mut data, 513, 11);
+        assert_eq!(probe_number(&data), Some(513));
         datagram(&mut bytes, ENDS, (4000, 33434), &data);
         let all = whole(udp::PROTOCOL, &bytes);
         let ip = ip::parse(&all, all.len() as u32).unwrap();
-        assert_eq!(checksum(&ip, 6), Some(Checksum::Right));
-        assert_eq!((ip.hops, ip.id, ip.whole), (3, Some(7), true));
+        assert_eq!(checksum(&ip, 6), Some(Checksum::Correct));
+        assert_eq!((ip.ttl, ip.id, ip.dont_fragment), (3, Some(7), true));
         let udp = Udp::of(&ip).unwrap();
         assert_eq!((udp.source, udp.destination, udp.payload.len()), (4000, 33434, 11));
         syn(&mut bytes, ENDS, (4000, 80), 99, b"");
         let all = whole(tcp::PROTOCOL, &bytes);
         let ip = ip::parse(&all, all.len() as u32).unwrap();
-        assert_eq!(checksum(&ip, tcp::CHECKSUM), Some(Checksum::Right));
+        assert_eq!(checksum(&ip, tcp::CHECKSUM_OFFSET), Some(Checksum::Correct));
         let segment = Tcp::of(&ip).unwrap();
         assert_eq!((segment.sequence, segment.flags, segment.length), (99, tcp::Flags::SYN, 0));
-        assert_eq!(is_summed(ENDS, tcp::PROTOCOL, &bytes, bytes.len()), Some(true));
+        assert_eq!(checksum_is_correct(ENDS, tcp::PROTOCOL, &bytes, bytes.len()), Some(true));
     }
 
     #[test]
-    fn the_number_changes_no_checksum() {
+    fn numbers_do_not_change_the_checksum() {
         let (mut bytes, mut data) = (Vec::new(), Vec::new());
         let mut sums = std::collections::HashSet::new();
         for number in [0, 1, 255, 256, 40_000, 65_535] {
-            payload(&mut data, number, 32);
+            probe_payload(&mut data, number, 32);
             datagram(&mut bytes, ENDS, (4000, 33434), &data);
             sums.insert([bytes[6], bytes[7]]);
         }
@@ -231,7 +216,7 @@ mod tests {
         for number in [0, 1, 255, 256, 40_000, 65_535u16] {
             echo(&mut bytes, false, 77, number, &(!number).to_be_bytes());
             sums.insert([bytes[2], bytes[3]]);
-            assert!(sum_is_right(&bytes));
+            assert!(sum_is_correct(&bytes));
         }
         assert_eq!(sums.len(), 1);
     }

@@ -2,29 +2,28 @@
 
 use std::net::IpAddr;
 
-use super::Ip;
+use super::ip::Ip;
 
-/// What a checksum says of a packet.
+/// State of a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksum {
-    /// Every byte is as it was sent.
-    Right,
-    /// None was computed yet when the packet was captured: the network card does it later, or has
-    /// looked at it before (offload).
+    /// The checksum matches.
+    Correct,
+    /// It was not filled in when the packet was captured: the network card does that later, or has
+    /// verified it before (checksum offload).
     Offloaded,
-    /// Something was changed on the way.
-    Wrong,
+    /// It does not match: the packet was corrupted.
+    Incorrect,
 }
 
-/// The checksum of what an IP packet carries; `at` is its place there. `None`: not all of it was
-/// captured, or it is a part of a packet.
+/// State of the checksum in an IP packet's payload, at offset `at`. `None`: not all of the packet was
+/// captured, or it is a fragment.
 pub fn checksum(ip: &Ip<'_>, at: usize) -> Option<Checksum> {
     let whole = ip.payload.len() as u64 == u64::from(ip.length);
     if !whole || ip.offloaded || ip.fragment.is_some() {
         return None;
     }
-    let stored = ip.payload.get(at..at + 2)?;
-    let stored = u16::from_be_bytes([stored[0], stored[1]]);
+    let stored = u16::from_be_bytes(*ip.payload.get(at..)?.first_chunk()?);
     let addresses = match (ip.source, ip.destination) {
         (IpAddr::V4(a), IpAddr::V4(b)) => sum(&a.octets()) + sum(&b.octets()),
         (IpAddr::V6(a), IpAddr::V6(b)) => sum(&a.octets()) + sum(&b.octets()),
@@ -33,25 +32,32 @@ pub fn checksum(ip: &Ip<'_>, at: usize) -> Option<Checksum> {
     let begins = addresses + u64::from(ip.protocol);
     let pseudo = begins + u64::from(ip.length >> 16) + u64::from(ip.length & 0xffff);
     if fold(pseudo + sum(ip.payload)) == 0xffff {
-        return Some(Checksum::Right);
+        return Some(Checksum::Correct);
     }
-    // The part of it that the kernel leaves there, with the length or before it is added; or nothing.
+    // With offload the kernel leaves the sum of the pseudo-header there, with or without the length; or
+    // zero.
     let left = [0, fold(pseudo), fold(begins)];
-    Some(if left.contains(&stored) { Checksum::Offloaded } else { Checksum::Wrong })
+    Some(if left.contains(&stored) { Checksum::Offloaded } else { Checksum::Incorrect })
 }
 
-/// Sum of 16-bit words in network order; an odd byte is the upper half of one.
+/// Sum of 16-bit words in network order; an odd byte at the end is the upper half of a word.
 pub(super) fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let words: u64 = words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum();
     words + rest.first().map_or(0, |byte| u64::from(*byte) << 8)
 }
 
+/// The one's-complement sum: carries are added again.
 pub(super) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     sum as u16
+}
+
+/// Whether the sum over all of these bytes, including their checksum, is correct.
+pub(super) fn sum_is_correct(bytes: &[u8]) -> bool {
+    fold(sum(bytes)) == 0xffff
 }
 
 #[cfg(test)]
@@ -76,23 +82,23 @@ mod tests {
         let right = !((folded & 0xffff) + (folded >> 16)) as u16;
         bytes[36..38].copy_from_slice(&right.to_be_bytes());
         change(&mut bytes);
-        let ip = super::super::ip::parse(&bytes, u32::from(total)).expect("IP");
-        checksum(&ip, tcp::CHECKSUM)
+        let ip = crate::packet::ip::parse(&bytes, u32::from(total)).expect("IP");
+        checksum(&ip, tcp::CHECKSUM_OFFSET)
     }
 
     #[test]
-    fn every_flipped_bit_is_seen() {
+    fn every_flipped_bit_is_detected() {
         for data in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"odd"] {
-            assert_eq!(segment(data, |_| ()), Some(Checksum::Right));
+            assert_eq!(segment(data, |_| ()), Some(Checksum::Correct));
             for bit in 0..(20 + data.len()) * 8 {
                 let wrong = segment(data, |bytes| bytes[20 + bit / 8] ^= 1 << (bit % 8));
-                assert_eq!(wrong, Some(Checksum::Wrong), "bit {bit}");
+                assert_eq!(wrong, Some(Checksum::Incorrect), "bit {bit}");
             }
         }
     }
 
     #[test]
-    fn what_offload_leaves_is_not_wrong() {
+    fn offloaded_checksums_are_not_incorrect() {
         let pseudo: u32 = 198 * 256 + 18 + 1 + 198 * 256 + 18 + 2 + 6 + 24;
         let left = ((pseudo & 0xffff) + (pseudo >> 16)) as u16;
         let change = |bytes: &mut Vec<u8>| bytes[36..38].copy_from_slice(&left.to_be_bytes());
@@ -101,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_captured_is_not_judged() {
+    fn truncated_packets_and_fragments_have_no_result() {
         assert_eq!(segment(b"data", |bytes| bytes.truncate(42)), None);
         assert_eq!(segment(b"data", |bytes| bytes[6] = 0x20), None, "a fragment");
     }

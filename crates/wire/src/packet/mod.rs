@@ -6,13 +6,16 @@
 //! - [`udp`]: datagrams of UDP
 //! - [`icmp`]: echoes, errors and the packets that they quote
 //! - [`build`]: packets of probes, as bytes
-//! - [`checksum`]: whether they arrived as they were sent
+//! - [`checksum`]: checksums of TCP and UDP
 //!
-//! Borrowed bytes, no allocation, no copy. Lengths come from IP headers, never from what was
-//! captured; what is cut off is told as such.
+//! Borrowed bytes, no allocation, no copy. Lengths come from IP headers, never from what was captured; a
+//! truncated packet is reported as such.
 
 pub mod build;
 mod checksum;
+mod decode;
+mod encapsulation;
+mod error;
 pub mod icmp;
 pub mod ip;
 mod link;
@@ -21,162 +24,12 @@ mod tunnel;
 pub mod udp;
 
 pub use checksum::{Checksum, checksum};
+pub use decode::{Decoded, decode, plain_segment};
+pub use encapsulation::Encapsulation;
+pub use error::DecodeError;
 pub use ip::{Fragment, Ip};
 pub use tcp::Tcp;
 pub use udp::Udp;
-
-use crate::capture::LinkType;
-
-/// Most headers within each other: more is an attack on whoever reads them.
-const DEPTH: u8 = 16;
-
-/// The first byte of IPv4 without options.
-const PLAIN: u8 = 0x45;
-
-/// A packet, down to its innermost IP header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Decoded<'a> {
-    /// The innermost IP packet.
-    pub ip: Ip<'a>,
-    /// Tags and tunnels on the way to it.
-    pub path: Path,
-}
-
-/// Tags and tunnels in which a packet was; they tell copies of one packet apart, not streams.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Path {
-    /// Innermost VLAN.
-    pub vlan: Option<u16>,
-    /// Network of the innermost tunnel: VXLAN, GENEVE, GRE key, GTP-U TEID.
-    pub tunnel: Option<u32>,
-    /// Tunnels around it.
-    pub tunnels: u8,
-    /// Whether this host sent it; told by cooked captures only.
-    pub outgoing: Option<bool>,
-    /// Low bits of the source's hardware address, where there is one.
-    pub hardware: Option<u32>,
-}
-
-/// Why there is no IP packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Skip {
-    /// The link type is none that netwhy reads.
-    #[error("link type that is not read")]
-    Link,
-    /// Something else than IP: ARP, spanning tree, a control frame.
-    #[error("no IP packet")]
-    NotIp,
-    /// Fewer bytes were captured than its headers have.
-    #[error("cut off within its headers")]
-    Cut,
-    /// A length or version that cannot be.
-    #[error("malformed headers")]
-    Malformed,
-    /// More headers within each other than any network has.
-    #[error("too many headers within each other")]
-    Deep,
-}
-
-/// The innermost IP packet in a captured one. `length` is what the packet had on the wire.
-///
-/// # Errors
-///
-/// Why there is none.
-#[inline]
-pub fn decode(link: LinkType, bytes: &[u8], length: u32) -> Result<Decoded<'_>, Skip> {
-    let mut path = Path::default();
-    let start = link::start(link, bytes, &mut path)?;
-    if let Some(ip) = plain(start, bytes, length) {
-        return Ok(Decoded { ip, path });
-    }
-    let ip = descend(start, length, bytes, &mut path)?;
-    Ok(Decoded { ip, path })
-}
-
-/// The innermost IP packet in a captured one and the TCP segment in it, when it is what almost all
-/// are: TCP in IPv4 in an Ethernet frame, no tag, no tunnel, no fragment. `None`: [`decode`] tells.
-#[inline(always)]
-pub fn plain_segment(link: LinkType, bytes: &[u8], length: u32) -> Option<(Ip<'_>, Tcp<'_>)> {
-    let at = match link {
-        LinkType::ETHERNET if bytes.get(12..14)? == link::IPV4.to_be_bytes() => 14,
-        LinkType::RAW | LinkType::IPV4 => 0,
-        _ => return None,
-    };
-    let ip = plain(Next::Ip(at), bytes, length)?;
-    Tcp::of(&ip).ok().map(|tcp| (ip, tcp))
-}
-
-/// What stands at an offset of the captured bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    /// IPv4 or IPv6, told by its first bits.
-    Ip(usize),
-    /// What an Ethernet type says.
-    Ether(u16, usize),
-    /// An Ethernet frame.
-    Frame(usize),
-    /// PPP, from its protocol field on.
-    Ppp(usize),
-}
-
-/// What almost all packets are: TCP in IPv4 in an Ethernet frame, no tag, no tunnel, no fragment.
-#[inline(always)]
-fn plain(start: Next, bytes: &[u8], length: u32) -> Option<Ip<'_>> {
-    let at = match start {
-        Next::Ip(at) | Next::Ether(link::IPV4, at) => at,
-        _ => return None,
-    };
-    let rest = bytes.get(at..).filter(|rest| rest.first() == Some(&PLAIN))?;
-    let ip = ip::v4(rest, length.saturating_sub(at as u32)).ok()?;
-    (ip.protocol == tcp::PROTOCOL && ip.fragment.is_none()).then_some(ip)
-}
-
-fn descend<'a>(start: Next, length: u32, bytes: &'a [u8], path: &mut Path) -> Result<Ip<'a>, Skip> {
-    let mut next = start;
-    for _ in 0..DEPTH {
-        next = match next {
-            Next::Frame(at) => link::ethernet(bytes, at, path)?,
-            Next::Ether(kind, at) => link::ether(kind, bytes, at, path)?,
-            Next::Ppp(at) => link::ppp(bytes, at)?,
-            Next::Ip(at) => {
-                let rest = bytes.get(at..).ok_or(Skip::Cut)?;
-                let ip = ip::parse(rest, length.saturating_sub(at as u32))?;
-                // A fragment has no header of what is inside, or not all of it.
-                match tunnel::inside(&ip, path).filter(|_| ip.fragment.is_none()) {
-                    // Offsets in it count from its payload.
-                    Some(inner) => inner.shifted(at + (rest.len() - ip.after.len())),
-                    None => return Ok(ip),
-                }
-            }
-        };
-    }
-    Err(Skip::Deep)
-}
-
-impl Next {
-    fn shifted(self, by: usize) -> Self {
-        match self {
-            Next::Ip(at) => Next::Ip(at + by),
-            Next::Ether(kind, at) => Next::Ether(kind, at + by),
-            Next::Frame(at) => Next::Frame(at + by),
-            Next::Ppp(at) => Next::Ppp(at + by),
-        }
-    }
-}
-
-/// Two bytes in network order.
-#[inline]
-fn be16(bytes: &[u8], at: usize) -> Result<u16, Skip> {
-    let two = bytes.get(at..).and_then(|rest| rest.first_chunk::<2>());
-    two.map(|two| u16::from_be_bytes(*two)).ok_or(Skip::Cut)
-}
-
-/// Four bytes in network order.
-#[inline]
-fn be32(bytes: &[u8], at: usize) -> Result<u32, Skip> {
-    let four = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
-    four.map(|four| u32::from_be_bytes(*four)).ok_or(Skip::Cut)
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,36 +1,37 @@
 //! TCP segments and their options.
 
-use super::{Ip, Skip};
+use super::error::DecodeError;
+use super::ip::Ip;
 
 /// Protocol number of TCP.
 pub const PROTOCOL: u8 = 6;
-/// Where the checksum stands in the header.
-pub const CHECKSUM: usize = 16;
-/// Bytes of the shortest header.
-const HEADER: usize = 20;
+/// Offset of the checksum in the header.
+pub const CHECKSUM_OFFSET: usize = 16;
+/// Bytes of a header without options.
+const HEADER_BYTES: usize = 20;
 
 /// Flags of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// No more data from here.
+    /// The sender sends no more data.
     pub const FIN: Self = Flags(0x001);
     /// Opens a connection.
     pub const SYN: Self = Flags(0x002);
-    /// Ends it at once.
+    /// Resets the connection.
     pub const RST: Self = Flags(0x004);
-    /// Hand the data over now.
+    /// Deliver the data to the application now.
     pub const PSH: Self = Flags(0x008);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: Self = Flags(0x010);
-    /// Echo of a congestion mark.
+    /// ECN echo of a congestion mark.
     pub const ECE: Self = Flags(0x040);
-    /// The sender has slowed down.
+    /// Congestion window reduced.
     pub const CWR: Self = Flags(0x080);
 
-    /// Those of last packets: [`Flags::FIN`] and [`Flags::RST`].
-    pub const ENDS: Self = Flags(0x005);
+    /// [`Flags::FIN`] and [`Flags::RST`].
+    pub const FIN_OR_RST: Self = Flags(0x005);
 
     /// Whether any of these is set.
     #[inline]
@@ -40,7 +41,7 @@ impl Flags {
 
     /// Whether all of these are set.
     #[inline]
-    pub fn has(self, flags: Flags) -> bool {
+    pub fn all(self, flags: Flags) -> bool {
         self.0 & flags.0 == flags.0
     }
 }
@@ -48,9 +49,9 @@ impl Flags {
 /// A segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tcp<'a> {
-    /// Port it comes from.
+    /// Source port.
     pub source: u16,
-    /// Port it goes to.
+    /// Destination port.
     pub destination: u16,
     /// Sequence number of its first byte.
     pub sequence: u32,
@@ -58,30 +59,30 @@ pub struct Tcp<'a> {
     pub acknowledgement: u32,
     /// Flags.
     pub flags: Flags,
-    /// Window as it stands in the header, not scaled.
+    /// Window as in the header, not scaled.
     pub window: u16,
-    /// Bytes of data, by the IP header.
+    /// Length of its data by the IP header, bytes.
     pub length: u32,
-    /// Data that was captured.
+    /// The data that was captured.
     pub payload: &'a [u8],
-    /// Options; may be cut off.
+    /// Options; may be truncated.
     options: &'a [u8],
-    /// Whether the header is longer than what was captured of it.
-    cut: bool,
+    /// Whether only a part of the header was captured.
+    header_truncated: bool,
 }
 
 /// An option of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TcpOption<'a> {
     /// Largest segment that may be sent, bytes.
-    SegmentSize(u16),
-    /// The window is to be shifted left by this; at most 14 (RFC 7323).
+    MaxSegmentSize(u16),
+    /// Shift of the window; at most 14 (RFC 7323).
     WindowScale(u8),
-    /// Selective acknowledgements may be sent.
+    /// Selective acknowledgements are permitted.
     SackPermitted,
-    /// Blocks that have arrived out of order: first byte, and the one after the last.
+    /// Blocks that arrived out of order.
     Sack(Sack<'a>),
-    /// Time stamp and the one that it echoes.
+    /// Time stamp, and the one that it echoes.
     TimeStamps(u32, u32),
     /// Anything else: its kind.
     Other(u8),
@@ -92,7 +93,8 @@ pub enum TcpOption<'a> {
 pub struct Sack<'a>(&'a [u8]);
 
 impl Sack<'_> {
-    /// The blocks, most recent first; a D-SACK block is the first (RFC 2883).
+    /// The blocks, as first sequence number and the one after the last, most recent first; a D-SACK block
+    /// comes first (RFC 2883).
     pub fn blocks(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.0.as_chunks::<8>().0.iter().map(|[a, b, c, d, e, f, g, h]| {
             (u32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes([*e, *f, *g, *h]))
@@ -101,24 +103,25 @@ impl Sack<'_> {
 }
 
 impl<'a> Tcp<'a> {
-    /// Reads the segment that an IP packet carries. A packet of another protocol, and a fragment
-    /// that is not the first, have none.
+    /// Parses the segment in an IP packet. A packet of another protocol, and a fragment that is not the
+    /// first, have none.
     ///
     /// # Errors
     ///
     /// Why there is none.
     #[inline(always)]
-    pub fn of(ip: &Ip<'a>) -> Result<Self, Skip> {
+    pub fn of(ip: &Ip<'a>) -> Result<Self, DecodeError> {
         if ip.protocol != PROTOCOL || ip.fragment.is_some_and(|fragment| fragment.offset > 0) {
-            return Err(Skip::NotIp);
+            return Err(DecodeError::NotIp);
         }
         let bytes = ip.payload;
-        let head: &[u8; HEADER] = bytes.first_chunk().ok_or(Skip::Cut)?;
+        let (head, after) =
+            bytes.split_first_chunk::<HEADER_BYTES>().ok_or(DecodeError::Truncated)?;
         let header = usize::from(head[12] >> 4) * 4;
-        if header < HEADER {
-            return Err(Skip::Malformed);
+        if header < HEADER_BYTES {
+            return Err(DecodeError::Malformed);
         }
-        let length = ip.length.checked_sub(header as u32).ok_or(Skip::Malformed)?;
+        let length = ip.length.checked_sub(header as u32).ok_or(DecodeError::Malformed)?;
         Ok(Tcp {
             source: u16::from_be_bytes([head[0], head[1]]),
             destination: u16::from_be_bytes([head[2], head[3]]),
@@ -128,29 +131,29 @@ impl<'a> Tcp<'a> {
             window: u16::from_be_bytes([head[14], head[15]]),
             length,
             payload: bytes.get(header..).unwrap_or_default(),
-            options: bytes.get(HEADER..header).unwrap_or(&bytes[HEADER..]),
-            cut: bytes.len() < header,
+            options: after.get(..header - HEADER_BYTES).unwrap_or(after),
+            header_truncated: bytes.len() < header,
         })
     }
 
-    /// Whether options are missing because less of the packet was captured.
-    pub fn has_options_cut(&self) -> bool {
-        self.cut
+    /// Whether options are missing because only a part of the header was captured.
+    pub fn has_truncated_options(&self) -> bool {
+        self.header_truncated
     }
 
-    /// Its options, up to the first that is cut off or malformed.
+    /// Its options, up to the first that is truncated or malformed.
     #[inline]
     pub fn options(&self) -> Options<'a> {
         Options(self.options)
     }
 
-    /// Whether time stamps are all the options that it has, as those of most segments.
+    /// Whether it has time stamps and no other option, as most segments do.
     #[inline]
-    pub fn has_time_stamps_alone(&self) -> bool {
+    pub fn has_only_time_stamps(&self) -> bool {
         self.options.len() == 12 && matches!(self.options, [1, 1, 8, 10, ..])
     }
 
-    /// The time stamps, looked for where almost all segments have them.
+    /// Its time stamps; first where almost all segments have them.
     #[inline]
     pub fn time_stamps(&self) -> Option<(u32, u32)> {
         // Two bytes of padding, kind 8, length 10.
@@ -190,7 +193,7 @@ impl<'a> Iterator for Options<'a> {
 
 fn option(kind: u8, value: &[u8]) -> TcpOption<'_> {
     match (kind, value) {
-        (2, [high, low]) => TcpOption::SegmentSize(u16::from_be_bytes([*high, *low])),
+        (2, [high, low]) => TcpOption::MaxSegmentSize(u16::from_be_bytes([*high, *low])),
         (3, [shift]) => TcpOption::WindowScale((*shift).min(14)),
         (4, []) => TcpOption::SackPermitted,
         (5, blocks) if blocks.len() % 8 == 0 => TcpOption::Sack(Sack(blocks)),

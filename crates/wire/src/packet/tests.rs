@@ -1,4 +1,4 @@
-//! Tests of the way from a link to a segment: each link type, tag and tunnel, whole and damaged.
+//! Tests of decoding, from a link to a segment: each link type, tag and tunnel, whole and damaged.
 
 use std::net::IpAddr;
 
@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::tcp::{Flags, TcpOption};
 use super::*;
+use crate::capture::LinkType;
 
 /// A segment of 20 bytes of header, options and data.
 fn segment(options: &[u8], data: &[u8]) -> Vec<u8> {
@@ -67,24 +68,24 @@ fn found(link: LinkType, bytes: &[u8]) -> (Decoded<'_>, Tcp<'_>) {
 
 #[test]
 fn a_segment_in_ethernet() {
-    // Padding of short frames is no data.
+    // Padding of short frames is not data.
     let mut bytes = frame(0x0800, &plain());
     bytes.extend([0; 6]);
     let (decoded, tcp) = found(LinkType::ETHERNET, &bytes);
     assert_eq!(decoded.ip.source, IpAddr::from([198, 18, 0, 1]));
-    assert_eq!((decoded.ip.id, decoded.ip.hops, decoded.ip.ecn), (Some(0x1234), 64, 3));
-    assert!(decoded.ip.whole && decoded.ip.fragment.is_none());
-    assert!(tcp.flags.has(Flags::ACK) && tcp.flags.has(Flags::PSH) && !tcp.flags.has(Flags::SYN));
+    assert_eq!((decoded.ip.id, decoded.ip.ttl, decoded.ip.ecn), (Some(0x1234), 64, 3));
+    assert!(decoded.ip.dont_fragment && decoded.ip.fragment.is_none());
+    assert!(tcp.flags.all(Flags::ACK) && tcp.flags.all(Flags::PSH) && !tcp.flags.all(Flags::SYN));
 }
 
 #[test]
-fn every_link_type() {
+fn every_link_type_is_decoded() {
     let mut sll = vec![0, 4, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 0x08, 0x00];
     sll.extend(plain());
-    assert_eq!(found(LinkType::LINUX_SLL, &sll).0.path.outgoing, Some(true));
+    assert_eq!(found(LinkType::LINUX_SLL, &sll).0.encapsulation.outgoing, Some(true));
     let mut sll2 = vec![0x86, 0xdd, 0, 0, 0, 0, 0, 2, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0];
     sll2.extend(v6(6, &segment(&[], b"data")));
-    assert_eq!(found(LinkType::LINUX_SLL2, &sll2).0.path.outgoing, Some(false));
+    assert_eq!(found(LinkType::LINUX_SLL2, &sll2).0.encapsulation.outgoing, Some(false));
     for family in [[2, 0, 0, 0], [0, 0, 0, 2]] {
         found(LinkType::NULL, &[&family[..], &plain()].concat());
     }
@@ -103,14 +104,14 @@ fn every_link_type() {
     log.extend([9, 0]);
     log.extend(plain());
     found(LinkType::NFLOG, &log);
-    assert_eq!(decode(LinkType(147), &plain(), 100), Err(Skip::Link));
+    assert_eq!(decode(LinkType(147), &plain(), 100), Err(DecodeError::UnknownLinkType));
 }
 
 #[test]
-fn tags_and_tunnels() {
+fn tags_and_tunnels_are_decoded() {
     let inner = frame(0x0800, &plain());
     let tagged = frame(0x88a8, &[&[0, 7, 0x81, 0, 0x20, 9, 8, 0][..], &plain()].concat());
-    assert_eq!(found(LinkType::ETHERNET, &tagged).0.path.vlan, Some(9));
+    assert_eq!(found(LinkType::ETHERNET, &tagged).0.encapsulation.vlan, Some(9));
     let pppoe = frame(0x8864, &[&[0x11, 0, 0, 1, 0, 99, 0, 0x21][..], &plain()].concat());
     found(LinkType::ETHERNET, &pppoe);
     let mpls = frame(0x8847, &[&[0, 1, 0, 64, 0, 2, 1, 64][..], &plain()].concat());
@@ -149,7 +150,11 @@ fn tags_and_tunnels() {
         ),
     ] {
         let (decoded, _) = found(LinkType::RAW, &packet);
-        assert_eq!((decoded.path.tunnel, decoded.path.tunnels), (network, 1), "{name}");
+        assert_eq!(
+            (decoded.encapsulation.tunnel, decoded.encapsulation.tunnels),
+            (network, 1),
+            "{name}"
+        );
     }
 }
 
@@ -164,7 +169,7 @@ fn extension_headers_and_fragments() {
     let later = v6(44, &[&[6, 0, 0x05, 0xa8, 0, 0, 0, 9][..], b"rest"].concat());
     let ip = decode(LinkType::RAW, &later, later.len() as u32).unwrap().ip;
     assert_eq!(ip.fragment, Some(Fragment { offset: 0x5a8, more: false }));
-    assert_eq!(Tcp::of(&ip), Err(Skip::NotIp));
+    assert_eq!(Tcp::of(&ip), Err(DecodeError::NotIp));
     let mut first = plain();
     first[6] = 0x20;
     let ip = decode(LinkType::RAW, &first, first.len() as u32).unwrap().ip;
@@ -173,7 +178,7 @@ fn extension_headers_and_fragments() {
 }
 
 #[test]
-fn lengths_come_from_the_header_or_of_offloaded_packets_from_the_frame() {
+fn lengths_come_from_the_header_or_with_offload_from_the_frame() {
     let whole = v4(6, &segment(&[], &[9; 1000]));
     let bytes = frame(0x0800, &whole[..60]);
     let decoded = decode(LinkType::ETHERNET, &bytes, 14 + whole.len() as u32).unwrap();
@@ -197,14 +202,14 @@ fn options_of_a_segment() {
     let packet = v4(6, &segment(&options, b"data"));
     let (_, tcp) = found(LinkType::RAW, &packet);
     let all: Vec<_> = tcp.options().collect();
-    assert_eq!(all[0], TcpOption::SegmentSize(1460));
+    assert_eq!(all[0], TcpOption::MaxSegmentSize(1460));
     assert_eq!(all[1], TcpOption::SackPermitted);
     assert_eq!(all[2], TcpOption::TimeStamps(7, 8));
     assert_eq!(all[3], TcpOption::WindowScale(7));
     let TcpOption::Sack(sack) = all[4] else { panic!("{all:?}") };
     assert_eq!(sack.blocks().collect::<Vec<_>>(), [(10, 20)]);
     assert_eq!(tcp.time_stamps(), Some((7, 8)));
-    // A length that leads out of the header, or nowhere.
+    // A length beyond the header, or too short.
     for bad in [&[8, 40, 0, 0][..], &[8, 0, 0, 0], &[8, 1, 0, 0]] {
         let packet = v4(6, &segment(bad, b"data"));
         assert_eq!(found(LinkType::RAW, &packet).1.options().count(), 0);
@@ -228,7 +233,7 @@ const LINKS: [LinkType; 14] = [
     LinkType::LINUX_SLL2,
 ];
 
-fn survive(link: LinkType, bytes: &[u8], length: u32) {
+fn decode_any(link: LinkType, bytes: &[u8], length: u32) {
     if let Ok(decoded) = decode(link, bytes, length) {
         assert!(decoded.ip.payload.len() <= bytes.len());
         if let Ok(tcp) = Tcp::of(&decoded.ip) {
@@ -241,14 +246,14 @@ fn survive(link: LinkType, bytes: &[u8], length: u32) {
 
 proptest! {
     #[test]
-    fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200), length: u32) {
+    fn any_bytes_are_decoded(bytes in proptest::collection::vec(any::<u8>(), 0..200), length: u32) {
         for link in LINKS {
-            survive(link, &bytes, length);
+            decode_any(link, &bytes, length);
         }
     }
 
     #[test]
-    fn damaged_packets_are_survived(at: usize, value: u8, cut: usize, depth in 0usize..12) {
+    fn damaged_packets_are_decoded(at: usize, value: u8, cut: usize, depth in 0usize..12) {
         let mut packet = plain();
         for level in 0..depth {
             packet = match level % 4 {
@@ -258,9 +263,9 @@ proptest! {
                 _ => v4(17, &udp(2152, &[&[0x34, 255, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0][..], &packet].concat())),
             };
         }
-        let place = at % packet.len();
-        packet[place] = value;
+        let at = at % packet.len();
+        packet[at] = value;
         packet.truncate(packet.len() - cut % packet.len());
-        survive(LinkType::RAW, &packet, packet.len() as u32);
+        decode_any(LinkType::RAW, &packet, packet.len() as u32);
     }
 }

@@ -1,42 +1,42 @@
-//! DNS (RFC 1035): the question of a query, and what became of it.
+//! DNS (RFC 1035): the question of a query, and the code of its response.
 
 /// Bytes of a header.
-const HEADER: usize = 12;
-/// Longest name as it is sent.
-const NAME: usize = 255;
+const HEADER_BYTES: usize = 12;
+/// Longest name, as it is sent.
+const MAX_NAME_BYTES: usize = 255;
 
-/// A query or an answer, as far as it matters how long it took.
+/// A query or a response, as far as needed to measure how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Number that an answer shares with its query.
+    /// Identifier that a response shares with its query.
     pub id: u16,
-    /// Whether it is an answer.
-    pub answers: bool,
-    /// Whether the client wants the server to ask others: that of a host does, that of a server does
-    /// not.
+    /// Whether it is a response.
+    pub is_response: bool,
+    /// Whether recursion is desired: it is in queries of hosts, not in those of resolvers.
     pub recursion_desired: bool,
-    /// What became of it: 0 all is well, 2 the server failed, 3 there is no such name, 5 refused.
-    pub code: u8,
-    /// The name, as it is sent: labels with their lengths.
+    /// Response code: 0 no error, 2 server failure, 3 no such name, 5 refused.
+    pub response_code: u8,
+    /// The name in the question, as it is sent: labels with their lengths.
     pub name: &'a [u8],
-    /// What is asked of it: 1 for an IPv4 address, 28 for one of IPv6.
-    pub kind: u16,
+    /// Type in the question: 1 (A) for an IPv4 address, 28 (AAAA) for an IPv6 address.
+    pub query_type: u16,
 }
 
-/// The query or answer in a datagram. What is no plain question has none.
+/// The query or response in a datagram. Other operations, and messages with more than one question, are
+/// none.
 pub fn message(bytes: &[u8]) -> Option<Message<'_>> {
-    let (head, rest) = bytes.split_first_chunk::<HEADER>()?;
+    let (head, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let flags = u16::from_be_bytes([head[2], head[3]]);
     let questions = u16::from_be_bytes([head[4], head[5]]);
-    // Opcode 0: a question; one of them, as from all who ask.
+    // Opcode 0: a standard query; one question, as in all queries.
     if flags >> 11 & 0xf != 0 || questions != 1 {
         return None;
     }
     let mut end = 0;
     loop {
         let length = usize::from(*rest.get(end)?);
-        // Nothing comes before a question to which it could point.
-        if length > 63 || end + length >= NAME {
+        // A compression pointer needs something before the question to point to.
+        if length > 63 || end + length >= MAX_NAME_BYTES {
             return None;
         }
         end += 1 + length;
@@ -48,17 +48,17 @@ pub fn message(bytes: &[u8]) -> Option<Message<'_>> {
     let kind = u16::from_be_bytes(*rest.first_chunk::<2>()?);
     Some(Message {
         id: u16::from_be_bytes([head[0], head[1]]),
-        answers: flags & 0x8000 != 0,
+        is_response: flags & 0x8000 != 0,
         recursion_desired: flags & 0x0100 != 0,
-        code: (flags & 0xf) as u8,
+        response_code: (flags & 0xf) as u8,
         name,
-        kind,
+        query_type: kind,
     })
 }
 
-/// The query or answer that begins a segment of TCP, behind its length (RFC 1035, 4.2.2), and what
-/// stands behind it.
-pub fn framed(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
+/// The query or response at the beginning of a TCP segment, after its length (RFC 1035, 4.2.2), and what
+/// follows it.
+pub fn tcp_message(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<2>()?;
     let length = usize::from(u16::from_be_bytes(*length));
     let (whole, next) = rest.split_at_checked(length).unwrap_or((rest, &[]));
@@ -66,7 +66,8 @@ pub fn framed(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
 }
 
 impl Message<'_> {
-    /// The name for people: small letters, what is no letter as `\\032`; without the dot at its end.
+    /// The name for people: lower case, other bytes than letters and digits as `\\032`, without the final
+    /// dot.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut rest = self.name;
@@ -103,29 +104,29 @@ mod tests {
     #[test]
     fn a_query() {
         let query = message(QUERY).expect("a query");
-        assert_eq!((query.id, query.kind, query.code), (0x1234, 1, 0));
-        assert!(!query.answers && query.recursion_desired);
+        assert_eq!((query.id, query.query_type, query.response_code), (0x1234, 1, 0));
+        assert!(!query.is_response && query.recursion_desired);
         assert_eq!(query.text(), "www.example.org");
-        // What is cut off is none, wherever.
+        // A truncated query is none, wherever it ends.
         for length in 0..QUERY.len() - 2 {
             assert_eq!(message(&QUERY[..length]), None, "{length}");
         }
     }
 
     #[test]
-    fn an_answer_and_what_is_none() {
+    fn a_response_and_other_messages() {
         let with = |at: usize, byte: u8| {
             let mut bytes = QUERY.to_vec();
             bytes[at] = byte;
             bytes
         };
         let bytes = [&with(2, 0x81)[..2], &[0x81, 0x83], &QUERY[4..]].concat();
-        let answer = message(&bytes).expect("an answer");
-        assert!(answer.answers);
-        assert_eq!(answer.code, 3);
+        let response = message(&bytes).expect("a response");
+        assert!(response.is_response);
+        assert_eq!(response.response_code, 3);
         assert_eq!(message(&with(2, 0x28)), None, "an update");
         assert_eq!(message(&with(5, 0)), None, "no question");
-        assert_eq!(message(&with(12, 0xc0)), None, "a pointer");
+        assert_eq!(message(&with(12, 0xc0)), None, "a compression pointer");
         assert_eq!(message(&[&QUERY[..12], &[63; 300]].concat()), None, "too long");
     }
 

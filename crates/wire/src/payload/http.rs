@@ -1,35 +1,35 @@
 //! The first lines of HTTP/1 messages (RFC 9112).
 
-/// Longest method that is one: those that are registered have at most 17 letters
-/// (`UPDATEREDIRECTREF`).
-const METHOD: usize = 17;
+/// Longest method: those that are registered have at most 17 letters (`UPDATEREDIRECTREF`).
+const MAX_METHOD_BYTES: usize = 17;
 
 /// The first line of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
     /// `GET`, `POST` and the like.
     pub method: &'a str,
-    /// What is asked for, as it stands there; cut off where the segment or the capture ends.
+    /// Request target, as in the line; truncated where the segment or the capture ends.
     pub target: &'a str,
 }
 
-/// The request that begins here. One that is cut off in its target is one where its method is one
-/// of those that are in use.
+/// The request that begins here. A line that is truncated within its target is one if its method is
+/// common.
 pub fn request(bytes: &[u8]) -> Option<Request<'_>> {
-    let line = bytes.iter().take(METHOD + 1).position(|byte| !byte.is_ascii_uppercase())?;
+    let line =
+        bytes.iter().take(MAX_METHOD_BYTES + 1).position(|byte| !byte.is_ascii_uppercase())?;
     let (method, rest) = bytes.split_at_checked(line)?;
     let rest = rest.strip_prefix(b" ")?;
     let end = rest.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(rest.len());
     let (target, rest) = rest.split_at_checked(end)?;
     let (method, target) = (str::from_utf8(method).ok()?, str::from_utf8(target).ok()?);
     let whole = rest.starts_with(b" HTTP/1.");
-    let cut = rest.len() < b" HTTP/1.".len() && b" HTTP/1.".starts_with(rest);
-    let told = match target.as_bytes().first()? {
+    let truncated = rest.len() < b" HTTP/1.".len() && b" HTTP/1.".starts_with(rest);
+    let plausible = match target.as_bytes().first()? {
         b'/' | b'*' => true,
-        // Proxies are asked for whole addresses, and for hosts.
+        // Proxies get absolute URLs, and hosts.
         _ => method == "CONNECT" || target.contains("://"),
     };
-    (method.len() >= 3 && told && (whole || cut && is_common(method)))
+    (method.len() >= 3 && plausible && (whole || truncated && is_common(method)))
         .then_some(Request { method, target })
 }
 
@@ -38,7 +38,7 @@ fn is_common(method: &str) -> bool {
     common.contains(&method)
 }
 
-/// The status of the answer that begins here, from 100 to 599.
+/// The status of the response that begins here, from 100 to 599.
 #[inline]
 pub fn status(bytes: &[u8]) -> Option<u16> {
     let rest = bytes.strip_prefix(b"HTTP/1.")?;
@@ -56,21 +56,21 @@ pub fn status(bytes: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
 
-    fn asked(bytes: &[u8]) -> Option<(&str, &str)> {
+    fn parsed(bytes: &[u8]) -> Option<(&str, &str)> {
         request(bytes).map(|request| (request.method, request.target))
     }
 
     #[test]
     fn requests() {
-        assert_eq!(asked(b"GET / HTTP/1.1\r\nHost: a\r\n"), Some(("GET", "/")));
-        assert_eq!(asked(b"POST /a?b=c HTTP/1.0\r\n"), Some(("POST", "/a?b=c")));
-        assert_eq!(asked(b"PROPFIND /dav HTTP/1.1\r\n"), Some(("PROPFIND", "/dav")));
-        assert_eq!(asked(b"OPTIONS * HTTP/1.1\r\n"), Some(("OPTIONS", "*")));
-        assert_eq!(asked(b"CONNECT a.b:443 HTTP/1.1\r\n"), Some(("CONNECT", "a.b:443")));
-        assert_eq!(asked(b"GET http://a/b HTTP/1.1\r\n"), Some(("GET", "http://a/b")));
-        // Cut off by the capture or the end of a segment.
-        assert_eq!(asked(b"GET /a/long/tar"), Some(("GET", "/a/long/tar")));
-        assert_eq!(asked(b"GET /a HT"), Some(("GET", "/a")));
+        assert_eq!(parsed(b"GET / HTTP/1.1\r\nHost: a\r\n"), Some(("GET", "/")));
+        assert_eq!(parsed(b"POST /a?b=c HTTP/1.0\r\n"), Some(("POST", "/a?b=c")));
+        assert_eq!(parsed(b"PROPFIND /dav HTTP/1.1\r\n"), Some(("PROPFIND", "/dav")));
+        assert_eq!(parsed(b"OPTIONS * HTTP/1.1\r\n"), Some(("OPTIONS", "*")));
+        assert_eq!(parsed(b"CONNECT a.b:443 HTTP/1.1\r\n"), Some(("CONNECT", "a.b:443")));
+        assert_eq!(parsed(b"GET http://a/b HTTP/1.1\r\n"), Some(("GET", "http://a/b")));
+        // Truncated by the capture or the end of a segment.
+        assert_eq!(parsed(b"GET /a/long/tar"), Some(("GET", "/a/long/tar")));
+        assert_eq!(parsed(b"GET /a HT"), Some(("GET", "/a")));
         for no in [
             &b""[..],
             b"GET",
@@ -84,7 +84,7 @@ mod tests {
             b"GET \xff HTTP/1.1",
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZ / HTTP/1.1",
         ] {
-            assert_eq!(asked(no), None, "{}", no.escape_ascii());
+            assert_eq!(parsed(no), None, "{}", no.escape_ascii());
         }
     }
 

@@ -1,11 +1,11 @@
-//! What the bytes of a stream say in clear: which application asked for what.
+//! Application protocols in clear, at the beginning of a segment.
 //!
-//! - [`dns`]: questions for names and their answers
+//! - [`dns`]: queries and responses
 //! - [`http`]: request and status lines of HTTP/1
-//! - [`tls`]: records, and the name in a ClientHello
+//! - [`tls`]: records, and the server name in a ClientHello
 //!
-//! Only what stands at the beginning of a segment is looked at; who is mistaken for another
-//! protocol has a wrong label, never a wrong time.
+//! Only the beginning of a segment is parsed; a stream that is mistaken for another protocol has a wrong
+//! label, never a wrong time.
 
 pub mod dns;
 pub mod http;

@@ -1,41 +1,41 @@
-//! TLS as far as it is in clear: records (RFC 8446, 5.1), and the name that a ClientHello asks for
-//! (RFC 6066, 3).
+//! TLS as far as it is in clear: records (RFC 8446, 5.1), and the server name in a ClientHello (RFC 6066,
+//! 3).
 
 /// Bytes of a record's header.
-pub const HEADER: usize = 5;
-/// Longest record: 2^14 bytes and what encryption adds (RFC 5246, 6.2.3).
-const LONGEST: u16 = (1 << 14) + 2048;
+pub const HEADER_BYTES: usize = 5;
+/// Longest record: 2^14 bytes and the expansion of encryption (RFC 5246, 6.2.3).
+const MAX_RECORD_BYTES: u16 = (1 << 14) + 2048;
 /// Longest name (RFC 1035).
-const NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
-/// What a record carries.
+/// Content type of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
-    /// From here on this end encrypts.
+pub enum ContentType {
+    /// This end encrypts from here on.
     ChangeCipherSpec,
-    /// Something is wrong, or it ends.
+    /// An error, or the end of the connection.
     Alert,
-    /// The handshake, in clear.
+    /// Handshake, in clear.
     Handshake,
-    /// Encrypted: data, and with TLS 1.3 most of the handshake.
-    Application,
+    /// Encrypted: data, and in TLS 1.3 most of the handshake.
+    ApplicationData,
 }
 
-/// The record that begins here: what it carries, and its bytes behind the header.
-pub fn record(bytes: &[u8]) -> Option<(Content, u16)> {
-    let [kind, 3, 0..=4, high, low] = *bytes.first_chunk::<HEADER>()? else { return None };
+/// The record that begins here: its content type, and its bytes after the header.
+pub fn record(bytes: &[u8]) -> Option<(ContentType, u16)> {
+    let [kind, 3, 0..=4, high, low] = *bytes.first_chunk::<HEADER_BYTES>()? else { return None };
     let content = match kind {
-        20 => Content::ChangeCipherSpec,
-        21 => Content::Alert,
-        22 => Content::Handshake,
-        23 => Content::Application,
+        20 => ContentType::ChangeCipherSpec,
+        21 => ContentType::Alert,
+        22 => ContentType::Handshake,
+        23 => ContentType::ApplicationData,
         _ => return None,
     };
     let length = u16::from_be_bytes([high, low]);
-    (1..=LONGEST).contains(&length).then_some((content, length))
+    (1..=MAX_RECORD_BYTES).contains(&length).then_some((content, length))
 }
 
-/// What an alert says (RFC 8446, 6, and the registry of TLS alerts).
+/// Name of an alert (RFC 8446, 6, and the registry of TLS alerts).
 pub fn alert(number: u8) -> Option<&'static str> {
     Some(match number {
         0 => "close notify",
@@ -77,19 +77,19 @@ pub fn alert(number: u8) -> Option<&'static str> {
     })
 }
 
-/// A ClientHello, as far as it was captured.
+/// The captured part of a ClientHello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientHello<'a> {
-    /// The host that is asked for; `None`: none is, or its place was not captured.
+    /// Server name; `None`: it has none, or that part was not captured.
     pub server_name: Option<&'a str>,
-    /// Whether all of it is there.
+    /// Whether all of it was captured.
     pub whole: bool,
 }
 
 /// The ClientHello that begins here, in one record.
 pub fn client_hello(bytes: &[u8]) -> Option<ClientHello<'_>> {
-    let (Content::Handshake, length) = record(bytes)? else { return None };
-    let rest = bytes.get(HEADER..)?;
+    let (ContentType::Handshake, length) = record(bytes)? else { return None };
+    let rest = bytes.get(HEADER_BYTES..)?;
     let whole = rest.len() >= usize::from(length);
     let rest = rest.get(..usize::from(length)).unwrap_or(rest);
     // Type 1, three bytes of length, a version.
@@ -98,7 +98,7 @@ pub fn client_hello(bytes: &[u8]) -> Option<ClientHello<'_>> {
 }
 
 fn server_name(rest: &[u8]) -> Option<&str> {
-    // Random, session, ciphers, compression: then extensions.
+    // Random, session, ciphers, compression, then extensions.
     let rest = rest.get(32..)?;
     let (_, rest) = vector::<1>(rest)?;
     let (_, rest) = vector::<2>(rest)?;
@@ -108,7 +108,7 @@ fn server_name(rest: &[u8]) -> Option<&str> {
         let kind = rest.first_chunk::<2>()?;
         let (value, after) = vector::<2>(rest.get(2..)?)?;
         if *kind == [0, 0] {
-            // A list of names; there is one kind of them, 0.
+            // A list of names, of which there is one type, 0.
             let (names, _) = vector::<2>(value)?;
             let (name, _) = vector::<2>(names.strip_prefix(&[0])?)?;
             return host(name);
@@ -117,7 +117,7 @@ fn server_name(rest: &[u8]) -> Option<&str> {
     }
 }
 
-/// Bytes with their length before them, and what comes behind.
+/// Bytes with their length before them, and what follows.
 fn vector<const LENGTH: usize>(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<LENGTH>()?;
     let length = length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
@@ -125,7 +125,7 @@ fn vector<const LENGTH: usize>(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn host(name: &[u8]) -> Option<&str> {
-    let fits = (1..=NAME).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);
+    let fits = (1..=MAX_NAME_BYTES).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);
     str::from_utf8(name).ok().filter(|_| fits)
 }
 
@@ -154,11 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn the_name_that_is_asked_for() {
+    fn the_server_name_is_found() {
         let bytes = hello(b"example.org");
         let found = client_hello(&bytes).expect("a ClientHello");
         assert_eq!((found.server_name, found.whole), (Some("example.org"), true));
-        // Whatever is cut off: no name, or the whole of it.
+        // Wherever it is truncated: no name, or the whole name.
         for length in 0..bytes.len() {
             let cut = client_hello(&bytes[..length]);
             assert_eq!(cut.is_some(), length >= 11, "{length}");
@@ -173,15 +173,15 @@ mod tests {
     }
 
     #[test]
-    fn alerts_have_the_words_of_their_registry() {
+    fn alerts_have_the_names_of_their_registry() {
         assert_eq!((alert(48), alert(120)), (Some("unknown CA"), Some("no application protocol")));
         assert_eq!(alert(7), None);
     }
 
     #[test]
     fn records() {
-        assert_eq!(record(&[20, 3, 3, 0, 1, 1]), Some((Content::ChangeCipherSpec, 1)));
-        assert_eq!(record(&[23, 3, 3, 0x40, 0]), Some((Content::Application, 16384)));
+        assert_eq!(record(&[20, 3, 3, 0, 1, 1]), Some((ContentType::ChangeCipherSpec, 1)));
+        assert_eq!(record(&[23, 3, 3, 0x40, 0]), Some((ContentType::ApplicationData, 16384)));
         for no in [
             &[][..],
             &[22, 3, 1, 0],

@@ -129,10 +129,10 @@ pub(super) mod tests {
         let syn = model::SynSent {
             remote: "[::ffff:198.18.0.2]:80".parse().unwrap(),
             pids: Vec::new(),
-            retrying: 9,
-            seen: 9,
+            retransmitting: 9,
+            connections: 9,
             completed: 0,
-            most_tries: 3,
+            max_retransmissions: 3,
             established: 0,
         };
         evidence.sockets.as_mut().unwrap().syn_sent.push(syn);

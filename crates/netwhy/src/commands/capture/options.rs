@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use sys::packet_ring::{ANY, BUFFER_LEAST, BUFFER_MOST, SNAP_LENGTH};
+use sys::packet_ring::{ANY, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, SNAP_LENGTH};
 
 use crate::options::{NetnsOptions, ReportOptions, window};
 use crate::packets::HEADER_SNAP_LENGTH;
@@ -198,7 +198,7 @@ fn file_size(text: &str) -> Result<u64, String> {
 
 fn buffer_size(text: &str) -> Result<u64, String> {
     let size = size(text).ok_or("must be a number with K, M or G: 16M")?;
-    let allowed = BUFFER_LEAST as u64..=BUFFER_MOST as u64;
+    let allowed = MIN_BUFFER_BYTES as u64..=MAX_BUFFER_BYTES as u64;
     if allowed.contains(&size) { Ok(size) } else { Err("must be between 512K and 1G".to_string()) }
 }
 

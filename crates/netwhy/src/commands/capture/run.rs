@@ -41,7 +41,7 @@ pub(crate) fn run(options: &CaptureOptions) -> anyhow::Result<u8> {
     let mut sources = open(options)?;
     // Not before: resolving the names in a filter may take long, and Ctrl-C must end that.
     let stop = Stop::on_signals()?;
-    let user = if options.keep_root { None } else { privileges::lesser_user() };
+    let user = if options.keep_root { None } else { privileges::unprivileged_user() };
     let mut sinks = Sinks { files: files(options, &sources, user.as_ref())?, analysis: None };
     let report = Output::open(options.report.output.as_deref())?;
     packets::start(&mut sources).map_err(|error| Failure::Observe(error.to_string()))?;
@@ -142,7 +142,7 @@ fn open(options: &CaptureOptions) -> anyhow::Result<Vec<Source>> {
     let (snap_length, promiscuous) = (options.snap_length(), options.promiscuous);
     let settings = Settings { snap_length, promiscuous, buffer_bytes };
     let text = options.filter();
-    let refused = |refused: sys::filter::Refused| Failure::Usage(refused.to_string());
+    let refused = |refused: sys::filter::FilterError| Failure::Usage(refused.to_string());
     // A syntax error is reported even without the right to capture.
     if let Err(error) = Filter::compile(&text, LinkType::ETHERNET, snap_length)
         && error.is_syntax()
@@ -152,7 +152,7 @@ fn open(options: &CaptureOptions) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
     for name in &options.interface {
         let source = source(name, settings, &text).map_err(|error| match error.kind {
-            sys::Kind::NotFound => Failure::Usage(error.to_string()),
+            sys::ErrorKind::NotFound => Failure::Usage(error.to_string()),
             _ => Failure::Observe(error.to_string()),
         })?;
         sources.push(source.map_err(refused)?);
@@ -196,7 +196,7 @@ fn drop_privileges(options: &CaptureOptions, user: Option<&User>) -> anyhow::Res
     let done = match user {
         Some(user) => privileges::become_user(user),
         None if options.keep_root => Ok(()),
-        None => privileges::give_up_capabilities(),
+        None => privileges::drop_capabilities(),
     };
     Ok(done.map_err(|error| Failure::Observe(error.to_string()))?)
 }
@@ -211,8 +211,8 @@ fn announcement(options: &CaptureOptions, sources: &[Source], user: Option<&User
         let shown = filter.get(..end).unwrap_or_default();
         let more = if shown.len() < filter.len() { "…" } else { "" };
         text.push_str(&format!(", «{shown}{more}»"));
-        if sources.iter().any(|source| source.filter.kernel().is_none()) {
-            text.push_str(" (applied by netwhy, not in the kernel)");
+        if sources.iter().any(|source| source.filter.kernel_program().is_none()) {
+            text.push_str(" (applied by netwhy, not in the kernel_program)");
         }
     }
     if let Some(user) = user {

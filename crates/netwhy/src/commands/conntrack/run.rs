@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use sys::Stop;
-use sys::real::Real;
+use sys::real::RealMachine;
 use wire::conntrack::Entry;
 
 use super::options::{ConntrackOptions, DEFAULT_TOP, Figure};
@@ -23,7 +23,7 @@ const SORT_SLACK: usize = 1024;
 pub(crate) fn run(options: &ConntrackOptions) -> anyhow::Result<u8> {
     window::enter(&options.netns)?;
     let selection = Selection::new(options)?;
-    let machine = Real::new();
+    let machine = RealMachine::new();
     let Some(every) = options.watch else {
         show(&machine, options, &selection, &mut std::io::stdout().lock())?;
         return Ok(0);
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &ConntrackOptions) -> anyhow::Result<u8> {
 
 /// Prints the table once.
 fn show(
-    machine: &Real,
+    machine: &RealMachine,
     options: &ConntrackOptions,
     selection: &Selection,
     out: &mut dyn Write,
@@ -52,7 +52,7 @@ fn show(
         return list(machine, options, selection, out);
     }
     let size = summary::Size::read(machine);
-    let max_entries = if options.exact { u64::MAX } else { observe::conntrack::SAMPLE };
+    let max_entries = if options.exact { u64::MAX } else { observe::conntrack::MAX_ENTRIES_READ };
     let table = observe::conntrack::group(
         machine,
         max_entries,
@@ -66,7 +66,7 @@ fn show(
 
 /// Prints the entries one by one.
 fn list(
-    machine: &Real,
+    machine: &RealMachine,
     options: &ConntrackOptions,
     selection: &Selection,
     out: &mut dyn Write,
@@ -132,7 +132,7 @@ impl Figure {
 
 /// Calls `entry` for each entry of the table until it returns `Break`.
 fn each(
-    machine: &Real,
+    machine: &RealMachine,
     mut entry: impl FnMut(&Entry<'_>) -> ControlFlow<()>,
 ) -> anyhow::Result<()> {
     observe::conntrack::dump(machine, &mut entry).map_err(unreadable)
@@ -140,7 +140,7 @@ fn each(
 
 fn unreadable(error: sys::Error) -> anyhow::Error {
     let help = match error.kind {
-        sys::Kind::Permission => {
+        sys::ErrorKind::PermissionDenied => {
             "; run as root, or read only its size: sysctl net.netfilter.nf_conntrack_count"
         }
         _ => "",

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use model::{ConntrackTable, Top};
 use sys::Machine as _;
-use sys::real::Real;
+use sys::real::RealMachine;
 use text::figures::significant;
 use text::{Column, Table};
 
@@ -120,11 +120,11 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub(super) fn read(machine: &Real) -> Self {
+    pub(super) fn read(machine: &RealMachine) -> Self {
         let number = |name: &str| {
             let mut text = Vec::new();
             let path = format!("/proc/sys/net/netfilter/nf_conntrack_{name}");
-            machine.read(Path::new(&path), &mut text).ok()?;
+            machine.files().read(Path::new(&path), &mut text).ok()?;
             String::from_utf8_lossy(&text).trim().parse().ok()
         };
         Size { count: number("count"), max: number("max"), buckets: number("buckets") }

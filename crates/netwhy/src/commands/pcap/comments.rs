@@ -44,17 +44,17 @@ pub(super) fn of_packet(kind: SegmentKind, stall: Option<&Stall>) -> Vec<String>
 
 /// The comments on a packet of the ladder, which also say what the time before it was spent on.
 pub(super) fn of_step(step: &RecordedPacket) -> Vec<String> {
-    let is_syn = step.flags.has(Flags::SYN);
+    let is_syn = step.flags.all(Flags::SYN);
     let is_retransmission = step.kind.is_retransmission();
     let mut comments = match step.kind {
         _ if is_syn && is_retransmission => {
-            let name = if step.flags.has(Flags::ACK) { "SYN-ACK" } else { "SYN" };
+            let name = if step.flags.all(Flags::ACK) { "SYN-ACK" } else { "SYN" };
             vec![format!("{name} retransmission")]
         }
         SegmentKind::WindowProbe => vec!["window probe".to_string()],
         kind => of_packet(kind, step.stall.as_ref()),
     };
-    if step.flags.has(Flags::RST) {
+    if step.flags.all(Flags::RST) {
         comments.push("resets the connection".to_string());
     } else if step.window == 0 && !is_syn {
         let window =

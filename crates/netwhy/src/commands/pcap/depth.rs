@@ -37,7 +37,7 @@ fn packet(step: &RecordedPacket, stream: &CapturedStream, first: streams::Nanos)
         side: if step.source == stream.client { Side::Client } else { Side::Server },
         flags: FLAGS
             .iter()
-            .filter(|(flag, _)| step.flags.has(*flag))
+            .filter(|(flag, _)| step.flags.all(*flag))
             .map(|(_, name)| (*name).to_string())
             .collect(),
         sequence: step.sequence,

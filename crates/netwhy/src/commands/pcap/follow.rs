@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use sys::Stop;
-use sys::capture::{Capture, End};
-use sys::growth::{Growth, Pausing};
+use sys::capture::{Capture, ReadEnd};
+use sys::live_input::{GrowingFile, LivePipe};
 
 use super::options::PcapOptions;
 use super::reader::{CaptureReader, open};
@@ -33,7 +33,7 @@ struct LiveFindings {
 
 /// What grows.
 enum Growing {
-    File(Growth),
+    File(GrowingFile),
     /// A pipe, and whether its writer has ended.
     Pipe(Arc<AtomicBool>),
 }
@@ -58,10 +58,10 @@ pub(super) fn follow(
         let packets_before = reader.packets();
         let end = reader.read(&mut capture, 0, Some(findings.next))?;
         findings.update(reader)?;
-        if stop.is_set() || matches!(end, End::Broken(_)) {
+        if stop.is_set() || matches!(end, ReadEnd::Damaged(_)) {
             break end;
         }
-        if end == End::Enough {
+        if end == ReadEnd::Stopped {
             continue;
         }
         if reader.packets() > packets_before {
@@ -81,7 +81,7 @@ pub(super) fn follow(
                 if growth.length().is_none_or(|length| length < offset) {
                     let why = "the file was truncated or removed while it was read".to_string();
                     reader.not_observed(format!("the rest of {name}"), why);
-                    break End::Whole;
+                    break ReadEnd::Complete;
                 }
             }
         }
@@ -90,7 +90,8 @@ pub(super) fn follow(
         findings.print("\n")?;
     }
     // A packet that was half written at Ctrl-C is no damage.
-    let end = if stop.is_set() && matches!(end, End::Cut(_)) { End::Whole } else { end };
+    let end =
+        if stop.is_set() && matches!(end, ReadEnd::Truncated(_)) { ReadEnd::Complete } else { end };
     reader.file_ended(&capture, &end, &name, 0)
 }
 
@@ -99,13 +100,13 @@ fn begin(path: &Path, stop: &Stop) -> anyhow::Result<(Capture, Growing)> {
     if path.metadata().is_ok_and(|meta| !meta.is_file()) || path == Path::new("-") {
         let stop = stop.clone();
         let failed = |error| Failure::Observe(format!("cannot read the capture {name}: {error}"));
-        let (input, ended) = Pausing::open(path, move || stop.is_set()).map_err(failed)?;
-        let capture =
-            Capture::of(&name, input).map_err(|error| Failure::Observe(error.to_string()))?;
+        let (input, ended) = LivePipe::open(path, move || stop.is_set()).map_err(failed)?;
+        let capture = Capture::from_reader(&name, input)
+            .map_err(|error| Failure::Observe(error.to_string()))?;
         return Ok((capture, Growing::Pipe(ended)));
     }
     // Before the file is opened: its writer may close it meanwhile.
-    let growth = Growth::of(path);
+    let growth = GrowingFile::watch(path);
     let capture = open(path)?;
     if capture.is_compressed() {
         return Err(Failure::Usage(format!(

@@ -91,7 +91,7 @@ fn read_share(
     let mut collector = Collector::shard(number, threads);
     for file in files {
         let mut capture = open(file)?;
-        let read = capture.batches(|packets| {
+        let read = capture.for_each_batch(|packets| {
             collector.take_batch(packets);
             if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

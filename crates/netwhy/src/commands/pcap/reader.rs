@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use model::{Evidence, MissingEvidence, Source};
 use streams::{Collected, CollectedSegment, Collector};
 use sys::Stop;
-use sys::capture::{Capture, End};
+use sys::capture::{Capture, ReadEnd};
 use wire::capture::Packet;
 use wire::packet::{Tcp, decode};
 
@@ -116,13 +116,13 @@ impl CaptureReader {
         capture: &mut Capture,
         number: usize,
         until: Option<Instant>,
-    ) -> anyhow::Result<End> {
+    ) -> anyhow::Result<ReadEnd> {
         let failure = |error: sys::Error| Failure::Observe(error.to_string());
         if self.can_be_parallel() && until.is_none() {
             return Ok(self.read_batches(capture).map_err(failure)?);
         }
         let mut failed = None;
-        let end = capture.packets(|packet| {
+        let end = capture.for_each_packet(|packet| {
             if let Err(error) = self.packet(&packet, number) {
                 failed = Some(error);
                 return ControlFlow::Break(());
@@ -145,10 +145,10 @@ impl CaptureReader {
     }
 
     /// The fast way, when only the evidence is needed.
-    fn read_batches(&mut self, capture: &mut Capture) -> sys::Result<End> {
+    fn read_batches(&mut self, capture: &mut Capture) -> sys::Result<ReadEnd> {
         let (collector, progress, stop) = (&mut self.collector, &self.progress, &self.stop);
         let mut next_check = collector.packets() + PACKETS_PER_CHECK;
-        capture.batches(|packets| {
+        capture.for_each_batch(|packets| {
             collector.take_batch(packets);
             if collector.packets() >= next_check {
                 next_check = collector.packets() + PACKETS_PER_CHECK;
@@ -185,22 +185,22 @@ impl CaptureReader {
     pub(super) fn file_ended(
         &mut self,
         capture: &Capture,
-        end: &End,
+        end: &ReadEnd,
         name: &str,
         packets_before: u64,
     ) -> anyhow::Result<()> {
         match end {
-            End::Whole | End::Enough => {}
-            End::Cut(left) => {
+            ReadEnd::Complete | ReadEnd::Stopped => {}
+            ReadEnd::Truncated(left) => {
                 let why =
                     format!("its last {} are no whole packet", text::count(*left as u64, "byte"));
                 self.not_observed(format!("the end of {name}"), why);
             }
-            End::Broken(broken) if self.collector.packets() == packets_before => {
+            ReadEnd::Damaged(broken) if self.collector.packets() == packets_before => {
                 let text = format!("cannot read the capture {name}: {broken}");
                 return Err(Failure::Observe(text).into());
             }
-            End::Broken(broken) => {
+            ReadEnd::Damaged(broken) => {
                 self.not_observed(
                     format!("the rest of {name}"),
                     format!("it is damaged: {broken}"),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use sys::Machine as _;
-use sys::real::Real;
+use sys::real::RealMachine;
 use text::sanitize;
 
 /// The owner of each socket by the socket's inode: `name(pid)`, or `name(pid)+2` if two more processes
@@ -12,9 +12,12 @@ use text::sanitize;
 pub(super) type Owners = HashMap<u32, String>;
 
 /// The owners of the sockets of the processes that are selected.
-pub(super) fn owners(machine: &Real, is_selected: impl Fn(u32) -> bool) -> anyhow::Result<Owners> {
+pub(super) fn owners(
+    machine: &RealMachine,
+    is_selected: impl Fn(u32) -> bool,
+) -> anyhow::Result<Owners> {
     let mut pids = Vec::new();
-    machine.list(std::path::Path::new("/proc"), &mut |name| {
+    machine.files().list(std::path::Path::new("/proc"), &mut |name| {
         if let Ok(pid) = name.parse::<u32>() {
             pids.push(pid);
         }
@@ -28,18 +31,18 @@ pub(super) fn owners(machine: &Real, is_selected: impl Fn(u32) -> bool) -> anyho
             continue;
         }
         let mut has_sockets = false;
-        let read = machine.sockets_of(pid, &mut |inode| {
+        let read = machine.files().sockets_of(pid, &mut |inode| {
             has_sockets = true;
             by_inode.entry(inode).and_modify(|(_, more)| *more += 1).or_insert((pid, 0));
             ControlFlow::Continue(())
         });
         match read {
-            Err(error) if error.kind == sys::Kind::Permission => denied += 1,
+            Err(error) if error.kind == sys::ErrorKind::PermissionDenied => denied += 1,
             _ if has_sockets => {
                 let mut name = Vec::new();
                 let path = format!("/proc/{pid}/comm");
                 // The process may have ended: then only its id is known.
-                let _ = machine.read(std::path::Path::new(&path), &mut name);
+                let _ = machine.files().read(std::path::Path::new(&path), &mut name);
                 names.insert(
                     pid,
                     sanitize::line(String::from_utf8_lossy(&name).trim_end()).into_owned(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use observe::sockets::dump;
 use sys::Stop;
-use sys::real::Real;
+use sys::real::RealMachine;
 use wire::sock_diag::{Extensions, Family, Record, request};
 
 use super::group;
@@ -29,7 +29,7 @@ const SORT_SLACK: usize = 1024;
 pub(crate) fn run(options: &SocketsOptions) -> anyhow::Result<u8> {
     window::enter(&options.netns)?;
     let selection = Selection::new(options)?;
-    let machine = Real::new();
+    let machine = RealMachine::new();
     let Some(every) = options.watch else {
         show(&machine, options, &selection, &mut std::io::stdout().lock())?;
         return Ok(0);
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &SocketsOptions) -> anyhow::Result<u8> {
 
 /// Prints the sockets once.
 fn show(
-    machine: &Real,
+    machine: &RealMachine,
     options: &SocketsOptions,
     selection: &Selection,
     out: &mut dyn Write,
@@ -120,7 +120,7 @@ fn show(
 
 /// Calls `record` for each socket of a dump, on this thread, while another one reads the dump.
 fn each(
-    machine: &Real,
+    machine: &RealMachine,
     request: &[u8],
     mut record: impl FnMut(&Record<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {

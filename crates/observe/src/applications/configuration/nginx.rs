@@ -3,16 +3,16 @@
 use std::rc::Rc;
 
 use model::Setting;
-use sys::{Error, Machine};
+use sys::{Error, ErrorKind, Files};
 use wire::appconfig::nginx;
-use wire::applog::{AccessFormat, Dialect};
+use wire::applog::{AccessFormat, LogFormat};
 
-use super::super::inside::Inside;
+use super::super::process_files::ProcessFiles;
 use super::super::recognise;
-use super::{Configuration, Declared, MOST_FILES, Reading, absolute, parent};
+use super::found::{Configuration, DeclaredLog, LogReading, MAX_FILES, absolute, parent};
 
-/// Directives of nginx that are kept.
-const NGINX: &[&str] = &[
+/// Directives that are kept.
+const DIRECTIVES: &[&str] = &[
     "accept_mutex",
     "access_log",
     "error_log",
@@ -44,36 +44,36 @@ const NGINX: &[&str] = &[
     "worker_rlimit_nofile",
 ];
 
-/// What is read of one nginx.
+/// Reads the configuration of one nginx.
 pub(super) struct Nginx<'a> {
-    machine: &'a dyn Machine,
-    inside: &'a Inside,
-    /// Candidates for the file that is read first.
-    files: Vec<String>,
-    /// Its path is relative to a folder that may not be known.
-    lost: bool,
-    /// Candidates for the folder from which logs with relative paths are taken.
+    files: &'a dyn Files,
+    process: &'a ProcessFiles,
+    /// Candidates for the main file.
+    main_files: Vec<String>,
+    /// Whether its path is relative to a working directory that may not be read.
+    relative_to_unknown: bool,
+    /// Candidates for the folder to which paths of logs are relative.
     prefixes: Vec<String>,
-    /// The folder of the first file, from which includes are taken (`conf_prefix`).
+    /// The folder of the main file, to which includes are relative (`conf_prefix`).
     folder: String,
     formats: Vec<(String, std::result::Result<AccessFormat, &'static str>)>,
-    /// access_log directives wait here until all formats are known.
-    access: Vec<(Declared, String)>,
+    /// Access logs with the names of their formats, until all formats are known.
+    access_logs: Vec<(DeclaredLog, String)>,
 }
 
 impl<'a> Nginx<'a> {
     pub(super) fn new(
-        machine: &'a dyn Machine,
-        inside: &'a Inside,
+        files: &'a dyn Files,
+        process: &'a ProcessFiles,
         command: &str,
         cwd: Option<&str>,
     ) -> Self {
-        // Prefixes that distributions build in: Debian; nginx.org and RPMs; the default; OpenResty.
+        // Prefixes that are compiled in: Debian; nginx.org and RPMs; the default; OpenResty.
         const PREFIXES: &[&str] =
             &["/usr/share/nginx", "/etc/nginx", "/usr/local/nginx", "/usr/local/openresty/nginx"];
         let options = recognise::nginx_options(command);
         let relative = |path: &Option<String>| path.as_ref().is_some_and(|p| !p.starts_with('/'));
-        let lost = cwd.is_none()
+        let relative_to_unknown = cwd.is_none()
             && if options.prefix.is_some() {
                 relative(&options.prefix)
             } else {
@@ -84,81 +84,82 @@ impl<'a> Nginx<'a> {
             Some(prefix) => vec![absolute(cwd, prefix)],
             None => PREFIXES.iter().map(|p| (*p).to_string()).collect(),
         };
-        let mut files = Vec::new();
+        let mut main_files = Vec::new();
         match &options.file {
-            // `ngx_process_options`: taken from the prefix; in doubt from where it was started.
+            // `ngx_process_options`: relative to the prefix; if in doubt, to where it was started.
             Some(file) => {
-                files.extend(prefixes.iter().map(|prefix| absolute(prefix, file)));
-                files.push(absolute(cwd, file));
+                main_files.extend(prefixes.iter().map(|prefix| absolute(prefix, file)));
+                main_files.push(absolute(cwd, file));
             }
             None => {
                 let packaged = options.program == "/usr/sbin/nginx" || options.program == "nginx";
                 let own = prefixes.iter().map(|p| format!("{p}/conf/nginx.conf"));
-                files.extend(own.filter(|_| options.prefix.is_some()));
-                files.insert(
-                    if packaged { 0 } else { files.len() },
+                main_files.extend(own.filter(|_| options.prefix.is_some()));
+                main_files.insert(
+                    if packaged { 0 } else { main_files.len() },
                     "/etc/nginx/nginx.conf".to_string(),
                 );
-                files.push("/usr/local/nginx/conf/nginx.conf".to_string());
-                files.push("/usr/local/openresty/nginx/conf/nginx.conf".to_string());
+                main_files.push("/usr/local/nginx/conf/nginx.conf".to_string());
+                main_files.push("/usr/local/openresty/nginx/conf/nginx.conf".to_string());
             }
         }
-        files.dedup();
+        main_files.dedup();
         prefixes.push(cwd.to_string());
         Nginx {
-            machine,
-            inside,
             files,
-            lost,
+            process,
+            main_files,
+            relative_to_unknown,
             prefixes,
             folder: String::new(),
             formats: Vec::new(),
-            access: Vec::new(),
+            access_logs: Vec::new(),
         }
     }
 
     pub(super) fn load(mut self, found: &mut Configuration) {
-        let exists = |file: &&String| match self.inside.stat(self.machine, file) {
+        let exists = |file: &&String| match self.process.stat(self.files, file) {
             Ok(_) => true,
-            Err(error) => error.kind != sys::Kind::NotFound,
+            Err(error) => error.kind != ErrorKind::NotFound,
         };
-        let existing = self.files.iter().find(exists);
-        if existing.is_none() && self.lost {
-            let what = "its path is relative to a folder that only root may see";
-            let error = Error::new("find", "the file", what, sys::Kind::Permission);
-            found.gaps.push(("named by its command line".to_string(), error));
+        let existing = self.main_files.iter().find(exists);
+        if existing.is_none() && self.relative_to_unknown {
+            let reason = "its path is relative to a folder that only root may read";
+            let error = Error::new("find", "the file", reason, ErrorKind::PermissionDenied);
+            found.unreadable.push(("named by its command line".to_string(), error));
             return;
         }
-        let Some(first) = existing.or(self.files.first()).cloned() else {
+        let Some(first) = existing.or(self.main_files.first()).cloned() else {
             return;
         };
         self.folder = parent(&first);
-        self.file(&first, &Rc::from(Vec::new()), &mut Vec::new(), found);
-        for (mut log, format) in std::mem::take(&mut self.access) {
-            // `combined` is built in; a later log_format of the same name is refused by nginx.
-            if log.reading == Reading::Recognise {
+        self.read(&first, &Rc::from(Vec::new()), &mut Vec::new(), found);
+        for (mut log, format) in std::mem::take(&mut self.access_logs) {
+            // `combined` is built in; nginx refuses a log_format of the same name.
+            if log.reading == LogReading::Recognise {
                 let known = self.formats.iter().find(|(name, _)| *name == format);
                 log.reading = match known {
-                    Some((_, Ok(format))) => Reading::As(Dialect::Access(format.clone())),
-                    Some((_, Err(why))) => Reading::Refused(why),
+                    Some((_, Ok(format))) => LogReading::As(LogFormat::Access(format.clone())),
+                    Some((_, Err(why))) => LogReading::Unreadable(why),
                     None if format == "combined" => {
-                        Reading::As(Dialect::Access(AccessFormat::combined()))
+                        LogReading::As(LogFormat::Access(AccessFormat::combined()))
                     }
-                    None => Reading::Recognise,
+                    None => LogReading::Recognise,
                 };
             }
-            found.log(log);
+            found.add_log(log);
         }
     }
 
-    fn file(
+    /// Reads a file and what it includes. `open` are the files that include it.
+    fn read(
         &mut self,
         file: &str,
         blocks: &Rc<[Rc<str>]>,
         open: &mut Vec<String>,
         found: &mut Configuration,
     ) {
-        let Some(text) = found.read(self.machine, self.inside, file, open) else {
+        let Some(text) = found.read(self.files, self.process, file, open) else {
             return;
         };
         open.push(file.to_string());
@@ -168,26 +169,26 @@ impl<'a> Nginx<'a> {
                     continue;
                 };
                 let pattern = absolute(&self.folder, pattern);
-                for file in self.inside.expand(self.machine, &pattern, MOST_FILES) {
-                    self.file(&file, &directive.blocks, open, found);
+                for file in self.process.expand(self.files, &pattern, MAX_FILES) {
+                    self.read(&file, &directive.blocks, open, found);
                 }
                 continue;
             }
-            if !NGINX.contains(&directive.name.as_str()) {
+            if !DIRECTIVES.contains(&directive.name.as_str()) {
                 continue;
             }
             let blocks = &directive.blocks;
             let outermost = blocks.first().map_or("", |block| &**block);
             let innermost = blocks.last().map_or("", |block| &**block);
             match directive.name.as_str() {
-                // `server { … }` opens a block; only an upstream's `server ADDRESS` says something.
+                // `server { … }` opens a block; only `server ADDRESS` of an upstream is a setting.
                 "server" if !innermost.starts_with("upstream") => continue,
                 "error_log" => self.error_log(&directive, file, found),
                 "access_log" => self.access_log(&directive, file, outermost),
                 "log_format" if outermost == "http" => self.log_format(&directive),
                 _ => {}
             }
-            found.keep(Setting {
+            found.add_setting(Setting {
                 name: directive.name.clone(),
                 value: directive.value(),
                 section: directive.section(),
@@ -198,6 +199,7 @@ impl<'a> Nginx<'a> {
         open.pop();
     }
 
+    /// Candidates for a path.
     fn paths(&self, path: &str) -> Vec<String> {
         if path.starts_with('/') {
             return vec![path.to_string()];
@@ -210,15 +212,15 @@ impl<'a> Nginx<'a> {
             return;
         };
         let (paths, reading) = match path.as_str() {
-            "stderr" => (vec!["/proc/self/fd/2".to_string()], Reading::As(Dialect::Nginx)),
+            "stderr" => (vec!["/proc/self/fd/2".to_string()], LogReading::As(LogFormat::Nginx)),
             syslog if syslog.starts_with("syslog:") => {
-                (Vec::new(), Reading::Refused("it goes to syslog"))
+                (Vec::new(), LogReading::Unreadable("it goes to syslog"))
             }
-            memory if memory.starts_with("memory:") => (Vec::new(), Reading::Never),
-            path => (self.paths(path), Reading::As(Dialect::Nginx)),
+            memory if memory.starts_with("memory:") => (Vec::new(), LogReading::Ignore),
+            path => (self.paths(path), LogReading::As(LogFormat::Nginx)),
         };
         let place = format!("{file}:{}", directive.line);
-        found.log(Declared { paths, what: "error log", place, reading });
+        found.add_log(DeclaredLog { paths, kind: "error log", place, reading });
     }
 
     fn access_log(&mut self, directive: &nginx::Directive, file: &str, outermost: &str) {
@@ -230,21 +232,21 @@ impl<'a> Nginx<'a> {
         }
         let format = rest.first().filter(|a| !a.contains('=') && *a != "gzip");
         let format = format.map_or("combined", String::as_str).to_string();
-        let packed = rest.iter().any(|a| a == "gzip" || a.starts_with("gzip="));
+        let compressed = rest.iter().any(|a| a == "gzip" || a.starts_with("gzip="));
         let (paths, reading) = match path.as_str() {
             syslog if syslog.starts_with("syslog:") => {
-                (Vec::new(), Reading::Refused("it goes to syslog"))
+                (Vec::new(), LogReading::Unreadable("it goes to syslog"))
             }
-            // Statuses of streams are no HTTP statuses.
-            path if outermost == "stream" => (self.paths(path), Reading::Never),
-            path if packed => (self.paths(path), Reading::Refused("it is compressed")),
-            // One log for each value of a variable: found among the open files, if at all.
+            // Statuses of streams are not HTTP statuses.
+            path if outermost == "stream" => (self.paths(path), LogReading::Ignore),
+            path if compressed => (self.paths(path), LogReading::Unreadable("it is compressed")),
+            // One log for each value of a variable: they may be among the open files.
             path if path.contains('$') => return,
-            path => (self.paths(path), Reading::Recognise),
+            path => (self.paths(path), LogReading::Recognise),
         };
         let place = format!("{file}:{}", directive.line);
-        let log = Declared { paths, what: "access log", place, reading };
-        self.access.push((log, format));
+        let log = DeclaredLog { paths, kind: "access log", place, reading };
+        self.access_logs.push((log, format));
     }
 
     fn log_format(&mut self, directive: &nginx::Directive) {

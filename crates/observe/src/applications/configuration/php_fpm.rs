@@ -1,15 +1,15 @@
 //! php-fpm: from its main file to the settings and logs of its pools.
 
 use model::Setting;
-use sys::Machine;
+use sys::Files;
 use wire::appconfig::ini;
-use wire::applog::Dialect;
+use wire::applog::LogFormat;
 
-use super::super::inside::Inside;
-use super::{Configuration, Declared, MOST_FILES, Reading, absolute};
+use super::super::process_files::ProcessFiles;
+use super::found::{Configuration, DeclaredLog, LogReading, MAX_FILES, absolute};
 
-/// Keys of php-fpm that are kept.
-const PHP_FPM: &[&str] = &[
+/// Keys that are kept.
+const KEYS: &[&str] = &[
     "access.log",
     "catch_workers_output",
     "error_log",
@@ -29,63 +29,64 @@ const PHP_FPM: &[&str] = &[
     "slowlog",
 ];
 
-/// Reads a file of php-fpm and what it includes.
+/// Reads a file and what it includes. `section` is the section in which it is included, `open` are the
+/// files that include it.
 pub(super) fn load(
-    machine: &dyn Machine,
-    inside: &Inside,
+    files: &dyn Files,
+    process: &ProcessFiles,
     file: &str,
     section: &mut String,
     open: &mut Vec<String>,
     found: &mut Configuration,
 ) {
-    let Some(text) = found.read(machine, inside, file, open) else {
+    let Some(text) = found.read(files, process, file, open) else {
         return;
     };
     open.push(file.to_string());
     for entry in ini::entries(&text, section) {
         if entry.key == "include" {
-            // `fpm_conf_ini_parser_include`: relative to the prefix built in (`/usr` on Debian).
+            // `fpm_conf_ini_parser_include`: relative to the compiled-in prefix (`/usr` on Debian).
             let pattern = absolute("/usr", &entry.value);
-            for included in inside.expand(machine, &pattern, MOST_FILES) {
+            for included in process.expand(files, &pattern, MAX_FILES) {
                 let mut section = entry.section.clone();
-                load(machine, inside, &included, &mut section, open, found);
+                load(files, process, &included, &mut section, open, found);
             }
             continue;
         }
-        if !PHP_FPM.contains(&entry.key.as_str()) {
+        if !KEYS.contains(&entry.key.as_str()) {
             continue;
         }
         let section = if entry.section.is_empty() { "global" } else { &entry.section };
         // `fpm_conf_expand_pool_name`.
         let value = entry.value.replace("$pool", section);
-        // Relative to PHP_LOCALSTATEDIR, for pools to the prefix (`fpm_evaluate_full_path`).
+        // Relative to PHP_LOCALSTATEDIR, and for pools to the prefix (`fpm_evaluate_full_path`).
         let paths = match value.strip_prefix('/') {
             Some(_) => vec![value.clone()],
             None => ["/var", "/usr/local/var", "/usr"].map(|p| absolute(p, &value)).to_vec(),
         };
         let place = format!("{file}:{}", entry.line);
         match entry.key.as_str() {
-            "error_log" if value == "syslog" => found.log(Declared {
+            "error_log" if value == "syslog" => found.add_log(DeclaredLog {
                 paths: Vec::new(),
-                what: "error log",
+                kind: "error log",
                 place,
-                reading: Reading::Refused("it goes to syslog"),
+                reading: LogReading::Unreadable("it goes to syslog"),
             }),
             "error_log" => {
-                let reading = Reading::As(Dialect::PhpFpm);
-                found.log(Declared { paths, what: "error log", place, reading });
+                let reading = LogReading::As(LogFormat::PhpFpm);
+                found.add_log(DeclaredLog { paths, kind: "error log", place, reading });
             }
             "access.log" => {
-                let reading = Reading::Recognise;
-                found.log(Declared { paths, what: "access log", place, reading });
+                let reading = LogReading::Recognise;
+                found.add_log(DeclaredLog { paths, kind: "access log", place, reading });
             }
             "slowlog" => {
-                let reading = Reading::Never;
-                found.log(Declared { paths, what: "slow log", place, reading });
+                let reading = LogReading::Ignore;
+                found.add_log(DeclaredLog { paths, kind: "slow log", place, reading });
             }
             _ => {}
         }
-        found.keep(Setting {
+        found.add_setting(Setting {
             name: entry.key,
             value,
             section: section.to_string(),

@@ -1,15 +1,15 @@
-//! A made-up machine whose files can change in the window.
+//! A machine of files and links in memory, whose files can change in the window.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
 
 use model::{Focus, Process};
-use sys::{Error, KernelLog, Kind, Machine, Netlink, OwnCost, Result, Stat};
+use sys::{
+    Absent, Clock, Error, ErrorKind, Events, Files, Machine, Netlink, OwnProcess, Result, Stat,
+};
 
-use crate::Context;
+use crate::context::Context;
 
 #[derive(Debug, Clone)]
 enum Node {
@@ -18,7 +18,7 @@ enum Node {
         inode: u64,
         regular: bool,
     },
-    /// A link; with an inode, one of `/proc/PID/fd` that leads to its file whatever its name.
+    /// A link; with an inode, one of `/proc/PID/fd`, which leads to its file whatever the file's name.
     Link {
         target: String,
         inode: Option<u64>,
@@ -30,8 +30,8 @@ struct State {
     names: BTreeMap<String, Node>,
     denied: Vec<String>,
     inodes: u64,
-    /// Files without a name that processes still have open.
-    nameless: BTreeMap<u64, Vec<u8>>,
+    /// Deleted files that processes still have open.
+    deleted: BTreeMap<u64, Vec<u8>>,
 }
 
 /// A machine of files and links in memory.
@@ -66,7 +66,7 @@ impl Fake {
         self.state().names.insert(path.to_string(), link);
     }
 
-    /// A process opens a file for appending; `seen` is the path that its link shows.
+    /// Opens a file for appending; `seen` is the path in the link of the descriptor.
     pub(super) fn open(&self, pid: u32, fd: u32, file: &str, seen: &str) {
         let inode = match self.state().names.get(file) {
             Some(Node::File { inode, .. }) => *inode,
@@ -96,11 +96,11 @@ impl Fake {
         self.state().names.insert(to.to_string(), node);
     }
 
-    /// Takes a file's name away; those who have it open keep it.
+    /// Deletes a file; processes that have it open keep it.
     pub(super) fn unlink(&self, path: &str) {
         let node = self.state().names.remove(path).unwrap();
         if let Node::File { bytes, inode, .. } = node {
-            self.state().nameless.insert(inode, bytes);
+            self.state().deleted.insert(inode, bytes);
         }
     }
 
@@ -113,7 +113,7 @@ impl Fake {
         self.state().denied.push(path.to_string());
     }
 
-    /// A process with its root and its command line, and the context's entry for it.
+    /// Adds a process with its root and command line; its entry for the context.
     pub(super) fn process(&self, pid: u32, parent: u32, name: &str, command: &str) -> Process {
         self.link_to(&format!("/proc/{pid}/root"), "/");
         self.link_to(&format!("/proc/{pid}/cwd"), "/");
@@ -129,21 +129,22 @@ impl Fake {
     }
 
     pub(super) fn context<'a>(&'a self, focus: &'a Focus, processes: Vec<Process>) -> Context<'a> {
-        Context { processes, ..Context::new(self, focus) }
+        Context { processes: Some(processes), ..Context::new(self, focus) }
     }
 }
 
 impl State {
-    fn no(&self, path: &Path, kind: Kind) -> Error {
-        let what = if kind == Kind::Permission { "permission denied" } else { "no such file" };
+    fn error(&self, path: &Path, kind: ErrorKind) -> Error {
+        let what =
+            if kind == ErrorKind::PermissionDenied { "permission denied" } else { "no such file" };
         Error::new("read", path.display().to_string(), what, kind)
     }
 
-    /// The path without links on the way; the last part's link is kept.
-    fn way(&self, path: &Path) -> Result<String> {
+    /// The path with its links followed, but for a link in the last part.
+    fn resolve(&self, path: &Path) -> Result<String> {
         let text = path.to_string_lossy().into_owned();
         if self.denied.iter().any(|d| text == *d || text.starts_with(&format!("{d}/"))) {
-            return Err(self.no(path, Kind::Permission));
+            return Err(self.error(path, ErrorKind::PermissionDenied));
         }
         let mut done = String::new();
         let mut parts = text.split('/').filter(|p| !p.is_empty()).peekable();
@@ -156,15 +157,16 @@ impl State {
             if let Some(Node::Link { target, inode: None }) = self.names.get(&done) {
                 let rest: Vec<&str> = parts.collect();
                 let next = format!("{}/{}", target.trim_end_matches('/'), rest.join("/"));
-                return self.way(Path::new(&next));
+                return self.resolve(Path::new(&next));
             }
         }
         Ok(done)
     }
 
-    fn end(&self, path: &Path) -> Result<(Vec<u8>, u64, bool)> {
-        let way = self.way(path)?;
-        match self.names.get(&way) {
+    /// Bytes, inode and whether it is regular, of the file that a path leads to.
+    fn file(&self, path: &Path) -> Result<(Vec<u8>, u64, bool)> {
+        let path_here = self.resolve(path)?;
+        match self.names.get(&path_here) {
             Some(Node::File { bytes, inode, regular }) => Ok((bytes.clone(), *inode, *regular)),
             Some(Node::Link { inode: Some(wanted), .. }) => {
                 let named = self.names.iter().find_map(|(name, node)| match node {
@@ -175,29 +177,51 @@ impl State {
                 });
                 match named {
                     Some((name, ..)) if self.denied.contains(name) => {
-                        Err(self.no(path, Kind::Permission))
+                        Err(self.error(path, ErrorKind::PermissionDenied))
                     }
                     Some((_, bytes, regular)) => Ok((bytes, *wanted, regular)),
-                    None => Ok((self.nameless[wanted].clone(), *wanted, true)),
+                    None => Ok((self.deleted[wanted].clone(), *wanted, true)),
                 }
             }
             Some(Node::Link { target, .. }) if target.starts_with('/') => {
-                self.end(Path::new(target))
+                self.file(Path::new(target))
             }
             Some(Node::Link { .. }) => Ok((Vec::new(), 0, false)),
-            None => Err(self.no(path, Kind::NotFound)),
+            None => Err(self.error(path, ErrorKind::NotFound)),
         }
     }
 }
 
 impl Machine for Fake {
+    fn files(&self) -> &dyn Files {
+        self
+    }
+
+    fn netlink(&self) -> &dyn Netlink {
+        &Absent
+    }
+
+    fn events(&self) -> &dyn Events {
+        &Absent
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &Absent
+    }
+
+    fn own_process(&self) -> &dyn OwnProcess {
+        &Absent
+    }
+}
+
+impl Files for Fake {
     fn read(&self, path: &Path, into: &mut Vec<u8>) -> Result<()> {
-        *into = self.state().end(path)?.0;
+        *into = self.state().file(path)?.0;
         Ok(())
     }
 
     fn read_at(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let (bytes, ..) = self.state().end(path)?;
+        let (bytes, ..) = self.state().file(path)?;
         let rest = bytes.get(offset as usize..).unwrap_or_default();
         let length = rest.len().min(into.len());
         into[..length].copy_from_slice(&rest[..length]);
@@ -206,7 +230,7 @@ impl Machine for Fake {
 
     fn list(&self, path: &Path, name: &mut dyn FnMut(&str)) -> Result<()> {
         let state = self.state();
-        let mut folder = state.way(&path.join(""))?;
+        let mut folder = state.resolve(&path.join(""))?;
         folder.push('/');
         let mut last = "";
         let mut any = false;
@@ -218,17 +242,20 @@ impl Machine for Fake {
             }
             last = first;
         }
-        if any { Ok(()) } else { Err(state.no(path, Kind::NotFound)) }
+        if any { Ok(()) } else { Err(state.error(path, ErrorKind::NotFound)) }
     }
 
     fn link(&self, path: &Path) -> Result<PathBuf> {
         let state = self.state();
-        match state.names.get(&state.way(path)?) {
+        match state.names.get(&state.resolve(path)?) {
             Some(Node::Link { target, .. }) => Ok(PathBuf::from(target)),
-            Some(Node::File { .. }) => {
-                Err(Error::new("follow", path.display().to_string(), "is no link", Kind::Other))
-            }
-            None => Err(state.no(path, Kind::NotFound)),
+            Some(Node::File { .. }) => Err(Error::new(
+                "follow",
+                path.display().to_string(),
+                "not a link",
+                ErrorKind::Other,
+            )),
+            None => Err(state.error(path, ErrorKind::NotFound)),
         }
     }
 
@@ -238,50 +265,7 @@ impl Machine for Fake {
             self.list(path, &mut |_| size += 1)?;
             return Ok(Stat { size, ..Stat::default() });
         }
-        let (bytes, inode, regular) = self.state().end(path)?;
+        let (bytes, inode, regular) = self.state().file(path)?;
         Ok(Stat { size: bytes.len() as u64, inode, device: 1, regular })
-    }
-
-    fn netlink(
-        &self,
-        _protocol: Netlink,
-        _request: &[u8],
-        _datagram: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
-        Err(Error::new("ask netlink", "this fake", "it has none", Kind::Unsupported))
-    }
-
-    fn kernel_log(&self) -> Result<Box<dyn KernelLog>> {
-        Err(Error::new("open", "the kernel log", "this fake has none", Kind::Unsupported))
-    }
-
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn sleep_until(&self, _until: Duration) {}
-
-    fn own_cost(&self) -> OwnCost {
-        OwnCost::default()
-    }
-
-    fn pid(&self) -> u32 {
-        1
-    }
-
-    fn user(&self) -> u32 {
-        0
-    }
-
-    fn page_bytes(&self) -> u64 {
-        4096
-    }
-
-    fn clock_ticks(&self) -> u64 {
-        100
     }
 }

@@ -1,11 +1,11 @@
-//! The observer on a made-up web host.
+//! The observer on a web host in memory.
 
 use std::collections::BTreeMap;
 
 use model::{AppLog, Evidence, Focus, Meaning, MissingEvidence, Process};
 
 use super::observer;
-use crate::Context;
+use crate::context::Context;
 
 mod fake;
 use fake::Fake;
@@ -73,30 +73,35 @@ fn host() -> (Fake, Vec<Process>) {
     (fake, processes)
 }
 
-/// Watches while `meanwhile` happens.
-fn watch(fake: &Fake, processes: Vec<Process>, meanwhile: impl FnOnce(&mut Context<'_>)) -> Seen {
+/// Observes a window in which `meanwhile` happens.
+fn observe(
+    fake: &Fake,
+    processes: Vec<Process>,
+    meanwhile: impl FnOnce(&mut Context<'_>),
+) -> Observed {
     let focus = Focus::default();
     let mut context = fake.context(&focus, processes);
     let mut observer = observer();
     let mut evidence = Evidence::default();
     observer.begin(&mut context);
     meanwhile(&mut context);
-    observer.look(&mut context);
-    observer.end(&mut context, &mut evidence);
-    Seen {
-        logs: evidence.logs.unwrap(),
-        processes: context.processes,
-        gaps: context.missing_evidence,
-    }
+    observer.sample(&mut context);
+    observer.evidence(&mut context, &mut evidence);
+    // The window may go on after evidence was collected.
+    let logs = evidence.logs.take().unwrap();
+    observer.sample(&mut context);
+    observer.evidence(&mut context, &mut evidence);
+    assert_eq!(evidence.logs.unwrap(), logs, "the same again");
+    Observed { logs, processes: context.processes.unwrap(), missing: context.missing_evidence }
 }
 
-struct Seen {
+struct Observed {
     logs: Vec<AppLog>,
     processes: Vec<Process>,
-    gaps: Vec<MissingEvidence>,
+    missing: Vec<MissingEvidence>,
 }
 
-impl Seen {
+impl Observed {
     fn log(&self, path: &str) -> &AppLog {
         self.logs.iter().find(|log| log.path == path).expect(path)
     }
@@ -110,9 +115,9 @@ impl Seen {
             .collect()
     }
 
-    fn gap(&self, what: &str) -> &MissingEvidence {
-        self.gaps.iter().find(|gap| gap.what.contains(what)).unwrap_or_else(|| {
-            panic!("no gap about {what}: {:#?}", self.gaps);
+    fn missing(&self, what: &str) -> &MissingEvidence {
+        self.missing.iter().find(|missing| missing.what.contains(what)).unwrap_or_else(|| {
+            panic!("nothing is missing about {what}: {:#?}", self.missing);
         })
     }
 }
@@ -120,12 +125,12 @@ impl Seen {
 #[test]
 fn applications_and_their_settings() {
     let (fake, processes) = host();
-    let seen = watch(&fake, processes, |context| {
+    let observed = observe(&fake, processes, |context| {
         let late = fake.process(23, 20, "php-fpm8.2", "php-fpm: pool www");
-        context.processes.push(late);
+        context.processes.as_mut().unwrap().push(late);
     });
     type Role = Option<(String, String, Option<String>)>;
-    let roles: Vec<(u32, Role)> = seen
+    let roles: Vec<(u32, Role)> = observed
         .processes
         .iter()
         .map(|p| (p.pid, p.application.clone().map(|a| (a.name, a.role, a.pool))))
@@ -157,41 +162,50 @@ fn applications_and_their_settings() {
         format!("{shop}:13 http/server/location ~ \\.php$: fastcgi_pass shop"),
     ] {
         for pid in [10, 12] {
-            assert!(seen.settings(pid).contains(&expected), "{expected} {:#?}", seen.settings(pid));
+            assert!(
+                observed.settings(pid).contains(&expected),
+                "{expected} {:#?}",
+                observed.settings(pid)
+            );
         }
     }
-    assert!(!seen.settings(10).iter().any(|s| s.contains("README")), "README matches no *.conf");
-    let www = seen.settings(23);
+    assert!(
+        !observed.settings(10).iter().any(|s| s.contains("README")),
+        "README matches no *.conf"
+    );
+    let www = observed.settings(23);
     assert!(www.contains(&"/etc/php/pool.d/www.conf:3 www: listen /run/php/www.sock".to_string()));
     assert!(www.contains(&"/etc/php/pool.d/www.conf:6 www: pm.max_children 5".to_string()));
     assert!(www.iter().all(|s| !s.contains(" api: ")), "{www:#?}");
-    assert!(seen.settings(20).iter().any(|s| s.contains(" api: listen.backlog 128")));
+    assert!(observed.settings(20).iter().any(|s| s.contains(" api: listen.backlog 128")));
 }
 
 #[test]
 fn only_the_window_is_read() {
     let (fake, processes) = host();
-    let seen = watch(&fake, processes, |_| {
+    let observed = observe(&fake, processes, |_| {
         fake.append("/var/log/nginx/access.log", combined(200).repeat(3) + &combined(502));
         fake.append("/var/log/nginx/shop.log", "2026-11-21T04:16:03+00:00 504 0.1 \"GET / 200\"\n");
         fake.append("/var/log/nginx/error.log", REFUSED.repeat(2) + "half a line");
         fake.append("/var/log/php-fpm.log", MAX_CHILDREN);
     });
-    let access = seen.log("/var/log/nginx/access.log");
+    let access = observed.log("/var/log/nginx/access.log");
     assert_eq!(access.statuses, BTreeMap::from([(200, 3), (502, 1)]));
     assert_eq!((access.lines, access.bytes_read), (4, access.bytes_written));
     assert_eq!((access.application.as_str(), &access.pids[..]), ("nginx", &[10, 11, 12][..]));
-    assert_eq!(seen.log("/var/log/nginx/shop.log").statuses, BTreeMap::from([(504, 1)]));
-    let errors = &seen.log("/var/log/nginx/error.log").complaints;
+    assert_eq!(observed.log("/var/log/nginx/shop.log").statuses, BTreeMap::from([(504, 1)]));
+    let errors = &observed.log("/var/log/nginx/error.log").complaints;
     assert_eq!(errors.len(), 1);
     assert_eq!((errors[0].meaning, errors[0].count), (Meaning::ConnectionRefused, 2));
     assert_eq!(errors[0].about.as_deref(), Some("127.0.0.1:9000"));
-    let pool = &seen.log("/var/log/php-fpm.log").complaints[0];
+    let pool = &observed.log("/var/log/php-fpm.log").complaints[0];
     assert_eq!((pool.meaning, pool.count), (Meaning::WorkerLimitReached, 1));
     assert_eq!(pool.about.as_deref(), Some("www"));
-    // A format without a status is said, and is the only gap.
-    assert!(seen.gap("access log (/etc/nginx/conf.d/shop.conf:20)").why.contains("no $status"));
-    assert_eq!(seen.gaps.len(), 1, "{:#?}", seen.gaps);
+    // Only the format without a status is noted.
+    assert!(
+        observed.missing("access log (/etc/nginx/conf.d/shop.conf:20)").why.contains("no $status")
+    );
+    assert_eq!(observed.missing.len(), 1, "{:#?}", observed.missing);
 }
 
 #[test]
@@ -199,8 +213,8 @@ fn rotated_logs() {
     let (fake, processes) = host();
     let access = "/var/log/nginx/access.log";
     let shop = "/var/log/nginx/shop.log";
-    let seen = watch(&fake, processes, |_| {
-        // Renamed: the old one is written until nginx is told, then reopened.
+    let observed = observe(&fake, processes, |_| {
+        // Renamed: the old one is written to until nginx reopens it.
         fake.append(access, combined(200));
         fake.rename(access, "/var/log/nginx/access.log.1");
         fake.append("/var/log/nginx/access.log.1", combined(201));
@@ -212,21 +226,21 @@ fn rotated_logs() {
         // Copied and truncated.
         fake.truncate(shop);
         fake.append(shop, "2026-11-21T04:16:03+00:00 504 0.1 \"GET /\"\n");
-        // Deleted, and still written.
+        // Deleted, and still written to.
         fake.append("/var/log/php-fpm.log", MAX_CHILDREN);
         fake.unlink("/var/log/php-fpm.log");
-        // Renamed and forgotten.
+        // Renamed and closed.
         fake.rename("/var/log/nginx/error.log", "/var/log/elsewhere.log");
         for pid in [10, 11, 12] {
             fake.close(pid, 2);
             fake.close(pid, 3);
         }
     });
-    assert_eq!(seen.log(access).statuses, BTreeMap::from([(200, 1), (201, 1), (502, 2)]));
-    assert_eq!(seen.log(access).bytes_written, seen.log(access).bytes_read);
-    assert_eq!(seen.log(shop).statuses, BTreeMap::from([(504, 1)]));
-    assert_eq!(seen.log("/var/log/php-fpm.log").complaints[0].count, 1);
-    assert!(seen.gap("error.log before it was rotated").why.contains("replaced"));
+    assert_eq!(observed.log(access).statuses, BTreeMap::from([(200, 1), (201, 1), (502, 2)]));
+    assert_eq!(observed.log(access).bytes_written, observed.log(access).bytes_read);
+    assert_eq!(observed.log(shop).statuses, BTreeMap::from([(504, 1)]));
+    assert_eq!(observed.log("/var/log/php-fpm.log").complaints[0].count, 1);
+    assert!(observed.missing("error.log before it was rotated").why.contains("replaced"));
 }
 
 #[test]
@@ -235,11 +249,11 @@ fn busy_logs_are_read_in_parts() {
     let access = "/var/log/nginx/access.log";
     // The last tenth of the window fails: parts at one place only would see all or nothing.
     let lines = (24 << 20) / combined(200).len();
-    let seen = watch(&fake, processes, |_| {
+    let observed = observe(&fake, processes, |_| {
         fake.append(access, combined(200).repeat(lines * 9 / 10));
         fake.append(access, combined(502).repeat(lines / 10));
     });
-    let log = seen.log(access);
+    let log = observed.log(access);
     assert!(log.bytes_written > 23 << 20);
     assert!(log.bytes_read <= 8 << 20 && log.bytes_read > 7 << 20, "{}", log.bytes_read);
     assert_eq!(log.statuses.values().sum::<u64>(), log.lines);
@@ -256,25 +270,28 @@ fn without_permission() {
         fake.deny(&format!("/proc/{pid}/cwd"));
     }
     fake.deny("/var/log/php-fpm.log");
-    let seen = watch(&fake, processes, |_| {
+    let observed = observe(&fake, processes, |_| {
         fake.append("/var/log/nginx/access.log", combined(502));
     });
     for what in ["which logs nginx has open", "php-fpm's error log (/etc/php/php-fpm.conf:3)"] {
-        assert!(seen.gap(what).how_to_observe.as_deref().unwrap().contains("root"), "{what}");
+        assert!(
+            observed.missing(what).how_to_observe.as_deref().unwrap().contains("root"),
+            "{what}"
+        );
     }
-    // What the configuration names and everybody may read is read all the same.
-    assert_eq!(seen.log("/var/log/nginx/access.log").statuses, BTreeMap::from([(502, 1)]));
-    assert!(seen.settings(11).iter().any(|s| s.contains("listen 80")));
+    // What the configuration names and everybody may read is read nevertheless.
+    assert_eq!(observed.log("/var/log/nginx/access.log").statuses, BTreeMap::from([(502, 1)]));
+    assert!(observed.settings(11).iter().any(|s| s.contains("listen 80")));
 }
 
 #[test]
-fn a_container_without_permission_is_not_mistaken_for_the_host() {
+fn without_permission_a_container_is_not_mistaken_for_the_host() {
     let (fake, processes) = host();
     fake.deny("/proc/10/root");
     fake.file("/proc/10/status", "Name:\tnginx\nNSpid:\t10\t1\n");
-    let seen = watch(&fake, processes, |_| {});
-    assert!(seen.gap("the configuration and logs of nginx 10").how_to_observe.is_some());
-    assert!(seen.settings(11).is_empty());
+    let observed = observe(&fake, processes, |_| {});
+    assert!(observed.missing("the configuration and logs of nginx 10").how_to_observe.is_some());
+    assert!(observed.settings(11).is_empty());
 }
 
 #[test]
@@ -295,31 +312,31 @@ fn containers_are_read_through_their_root() {
     fake.link_to("/box/dev/stdout", "/proc/self/fd/1");
     fake.link_to("/proc/10/fd/1", "pipe:[5]");
     fake.link_to("/proc/10/fd/2", "pipe:[6]");
-    let seen = watch(&fake, vec![nginx], |_| {});
-    let settings = seen.settings(10);
+    let observed = observe(&fake, vec![nginx], |_| {});
+    let settings = observed.settings(10);
     assert!(settings[0].contains("http/server: listen 2"), "{settings:#?}");
     for what in ["nginx's access log", "nginx's error log"] {
-        assert_eq!(seen.gap(what).why, "it goes to a pipe: not read");
+        assert_eq!(observed.missing(what).why, "it goes to a pipe: not read");
     }
-    assert!(seen.logs.is_empty());
+    assert!(observed.logs.is_empty());
 }
 
 #[test]
-fn many_sites_that_say_the_same_are_not_repeated() {
+fn notes_about_many_sites_are_limited() {
     let fake = Fake::default();
     let nginx = fake.process(10, 1, "nginx", "nginx: master process nginx -p pfx -c a.conf");
     fake.link_to("/proc/10/cwd", "/srv");
     fake.link_to("/proc/10/fd/1", "pipe:[5]");
     let sites = "server { access_log syslog:server=::1; access_log /proc/self/fd/1; }\n".repeat(50);
     fake.file("/srv/pfx/a.conf", format!("http {{ {sites} }}"));
-    let seen = watch(&fake, vec![nginx.clone()], |_| {});
-    assert_eq!(seen.gaps.len(), 3, "{:#?}", seen.gaps);
-    assert_eq!(seen.settings(10).len(), 100);
-    // Where `pfx` is, only root sees: that is said, and no other place is guessed.
+    let observed = observe(&fake, vec![nginx.clone()], |_| {});
+    assert_eq!(observed.missing.len(), 3, "{:#?}", observed.missing);
+    assert_eq!(observed.settings(10).len(), 100);
+    // Only root may read where `pfx` is: this is noted, and no other place is tried.
     fake.deny("/proc/10/cwd");
-    let seen = watch(&fake, vec![nginx], |_| {});
-    assert!(seen.gap("the configuration of nginx").how_to_observe.is_some());
-    assert!(seen.settings(10).is_empty());
+    let observed = observe(&fake, vec![nginx], |_| {});
+    assert!(observed.missing("the configuration of nginx").how_to_observe.is_some());
+    assert!(observed.settings(10).is_empty());
 }
 
 #[test]
@@ -334,15 +351,15 @@ fn hostile_configurations_are_bounded() {
     fake.link_to("/c/circle.conf", "/c/circle.conf");
     fake.special("/c/00-pipe.conf");
     fake.file("/c/00-giant.conf", vec![b'#'; (1 << 20) + 1]);
-    let seen = watch(&fake, vec![nginx], |_| {});
-    assert!(seen.settings(10).len() <= 200, "{}", seen.settings(10).len());
-    assert!(seen.gap("00-giant").why.contains("longer than"));
-    assert!(seen.gap("00-pipe").why.contains("no regular file"));
-    assert!(seen.gap("the whole configuration").why.contains("200 files"));
+    let observed = observe(&fake, vec![nginx], |_| {});
+    assert!(observed.settings(10).len() <= 200, "{}", observed.settings(10).len());
+    assert!(observed.missing("00-giant").why.contains("longer than"));
+    assert!(observed.missing("00-pipe").why.contains("not a regular file"));
+    assert!(observed.missing("the whole configuration").why.contains("200 files"));
 }
 
 #[test]
-fn strangers_that_listen_are_read_when_their_lines_are_known() {
+fn logs_of_unknown_programs_that_listen_are_read() {
     let fake = Fake::default();
     let app = fake.process(40, 1, "gunicorn", "gunicorn app");
     for (fd, log) in [(3, "/srv/access.log"), (4, "/srv/debug.log")] {
@@ -354,14 +371,14 @@ fn strangers_that_listen_are_read_when_their_lines_are_known() {
         let mut context = fake.context(&focus, vec![app.clone()]);
         if listens {
             context.listening.insert(7);
-            context.holders.insert(7, vec![40]);
+            context.owners.add(7, 40);
         }
         let mut observer = observer();
         observer.begin(&mut context);
         fake.append("/srv/access.log", combined(503));
         fake.append("/srv/debug.log", "DEBUG: something\n");
         let mut evidence = Evidence::default();
-        observer.end(&mut context, &mut evidence);
+        observer.evidence(&mut context, &mut evidence);
         let logs = evidence.logs.unwrap();
         assert!(context.missing_evidence.is_empty(), "{:#?}", context.missing_evidence);
         assert_eq!(logs.len(), usize::from(listens));

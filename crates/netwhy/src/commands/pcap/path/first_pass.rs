@@ -35,7 +35,7 @@ pub(super) fn read(file: &FilePath, stop: &Stop) -> anyhow::Result<FirstPass> {
     let mut capture = open(file)?;
     let mut summary = CaptureSummary::default();
     let mut last = 0;
-    let end = capture.packets(|packet| {
+    let end = capture.for_each_packet(|packet| {
         let seen = reader.take(&packet);
         if let Some(seen) = seen
             && let Some(fingerprint) = PacketFingerprint::of(&packet, reader.packets(), &seen, last)

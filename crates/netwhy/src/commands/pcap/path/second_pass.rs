@@ -7,7 +7,7 @@ use model::{Path, PathCapture, Side};
 use streams::path::{CaptureSummary, Merge, PacketFingerprint};
 use streams::{Collector, Ends, Nanos};
 use sys::Stop;
-use sys::capture::{Capture, End};
+use sys::capture::{Capture, ReadEnd};
 
 use super::super::reader::open;
 use crate::failure::Failure;
@@ -97,7 +97,7 @@ impl Segments {
         if next.is_some() || self.is_over {
             return Ok(());
         }
-        let read = self.capture.packets(|packet| {
+        let read = self.capture.for_each_packet(|packet| {
             let Some(seen) = collector.take(&packet) else { return ControlFlow::Continue(()) };
             let fingerprint = PacketFingerprint::of(&packet, collector.packets(), &seen, *last);
             let Some(fingerprint) = fingerprint else { return ControlFlow::Continue(()) };
@@ -106,7 +106,7 @@ impl Segments {
             ControlFlow::Break(())
         });
         let read = read.map_err(|error| Failure::Observe(error.to_string()))?;
-        self.is_over = read != End::Enough;
+        self.is_over = read != ReadEnd::Stopped;
         Ok(())
     }
 }

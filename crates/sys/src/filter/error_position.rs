@@ -1,6 +1,9 @@
-//! Where a filter goes wrong: libpcap says only "syntax error".
+//! Where the syntax error of a filter is: libpcap reports only "syntax error".
 
-/// What may follow the beginning of a sound filter. Each is tried with brackets closed after it.
+/// Longest filter that is searched, words.
+const MAX_WORDS: usize = 200;
+/// What may follow the beginning of a valid filter. Each is tried with the open brackets closed
+/// after it.
 const ENDINGS: [&str; 14] = [
     "",
     " 1",
@@ -18,12 +21,12 @@ const ENDINGS: [&str; 14] = [
     " 0:0:0:0:0:0",
 ];
 
-/// The first word that cannot stand where it stands; `None` when the filter only lacks its end, or
-/// nothing can be told. `compiles` says whether a text is a filter.
-pub(super) fn of(text: &str, compiles: impl Fn(&str) -> bool) -> Option<String> {
+/// The first word that cannot stand where it stands; `None` when the filter only lacks its end, or the
+/// position cannot be found. `compiles` decides whether a text is a filter.
+pub(super) fn first_impossible_word(text: &str, compiles: impl Fn(&str) -> bool) -> Option<String> {
     let words: Vec<&str> = words(text);
-    // Long filters are not searched: each word costs some compilations.
-    if words.len() > 200 {
+    // Each word costs some compilations.
+    if words.len() > MAX_WORDS {
         return None;
     }
     let mut before = String::new();
@@ -43,7 +46,7 @@ pub(super) fn of(text: &str, compiles: impl Fn(&str) -> bool) -> Option<String> 
     None
 }
 
-/// A text in words, signs and the spaces between them.
+/// The words, signs and spaces of a text.
 fn words(text: &str) -> Vec<&str> {
     let kind = |c: char| match c {
         c if c.is_whitespace() => 0,

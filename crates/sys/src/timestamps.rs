@@ -1,6 +1,6 @@
-//! Bytes of a stream with the time at which the kernel got them (`SO_TIMESTAMPNS`).
+//! Bytes of a stream with the time at which the kernel received them (`SO_TIMESTAMPNS`).
 //!
-//! A program that is busy, or not running, reads late; the kernel's stamp of the packet does not
+//! A program that is busy, or does not run, reads late; the kernel's time stamp of the packet does not
 //! depend on that.
 
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-/// Room for control messages: one time stamp, and some that nobody asked for.
-const CONTROL: usize = 128;
+/// Room for control messages: one time stamp, and some that were not asked for.
+const CONTROL_BYTES: usize = 128;
 
-/// From now on [`receive`] tells when bytes arrived; the kernel may begin a little later.
+/// From now on [`receive`] returns when bytes arrived; the kernel may begin a little later.
 ///
 /// # Errors
 ///
-/// It is no socket.
+/// It is not a socket.
 #[allow(unsafe_code)]
-pub fn stamp_arrivals(socket: &impl AsFd) -> Result<(), Errno> {
+pub fn enable_receive_timestamps(socket: &impl AsFd) -> Result<(), Errno> {
     let yes: libc::c_int = 1;
     // SAFETY: the descriptor is open while it is borrowed; the kernel reads one int.
     let done = unsafe {
@@ -36,15 +36,15 @@ pub fn stamp_arrivals(socket: &impl AsFd) -> Result<(), Errno> {
     Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// Bytes read, 0 at the end, and when the last packet among them arrived: time since 1970 by the
-/// machine's clock. No time when the kernel did not stamp it.
+/// Receives bytes: how many, 0 at the end, and when the last packet among them arrived, as time since
+/// 1970 by the machine's clock. No time when the kernel did not stamp the packet.
 ///
 /// # Errors
 ///
 /// As `recv` has them; [`Errno::AGAIN`] when there is nothing to read now.
 #[allow(unsafe_code)]
 pub fn receive(socket: &impl AsFd, into: &mut [u8]) -> Result<(usize, Option<Duration>), Errno> {
-    let mut control = [0_u64; CONTROL / 8];
+    let mut control = [0_u64; CONTROL_BYTES / 8];
     let mut piece =
         libc::iovec { iov_base: into.as_mut_ptr().cast::<libc::c_void>(), iov_len: into.len() };
     // SAFETY: all zeros is an empty message.
@@ -52,7 +52,7 @@ pub fn receive(socket: &impl AsFd, into: &mut [u8]) -> Result<(usize, Option<Dur
     message.msg_iov = &raw mut piece;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast::<libc::c_void>();
-    message.msg_controllen = CONTROL;
+    message.msg_controllen = CONTROL_BYTES;
     // SAFETY: the descriptor is open while it is borrowed; the kernel writes into `into` and
     // `control`, which outlive the call, at most as much as their lengths say.
     let read = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, 0) };
@@ -92,11 +92,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_the_time_at_which_they_came_and_not_that_of_the_reader() {
+    fn bytes_have_their_arrival_time_even_when_they_are_read_late() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (other, _) = listener.accept().unwrap();
-        stamp_arrivals(&other).unwrap();
+        enable_receive_timestamps(&other).unwrap();
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let mut bytes = [0; 64];
         // The kernel begins to stamp a little after it is asked to.
@@ -113,11 +113,11 @@ mod tests {
         let slack = Duration::from_millis(20);
         assert!(before <= arrived + slack && arrived <= after + slack, "{arrived:?}");
         drop(one);
-        assert_eq!(receive(&other, &mut bytes).unwrap().0, 0, "the end");
+        assert_eq!(receive(&other, &mut bytes).unwrap().0, 0, "end of the stream");
     }
 
     #[test]
-    fn nothing_to_read_is_told_as_that() {
+    fn nothing_to_read_is_eagain() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         one.set_nonblocking(true).unwrap();

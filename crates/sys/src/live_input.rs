@@ -1,8 +1,8 @@
 //! Captures that are still being written: files that grow, and pipes that pause.
 //!
-//! A file is looked at again and again; that its writer has closed it, inotify tells where the file
-//! system has it. A pipe is read as far as it goes at the moment, so that whoever reads can do
-//! something else meanwhile.
+//! A growing file is polled; inotify reports that its writer has closed it, on file systems that have
+//! inotify. A pipe is read as far as it goes at the moment, so that its reader can do something else
+//! meanwhile.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,35 +16,35 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-/// How often a file is looked at.
-const PAUSE: Duration = Duration::from_millis(100);
-/// How long a pipe is waited for before whoever reads gets the word.
-const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Time between two polls of a growing file.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a read of a pipe waits for bytes.
+const READ_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A file that may grow.
 #[derive(Debug)]
-pub struct Growth {
+pub struct GrowingFile {
     path: PathBuf,
-    events: Option<OwnedFd>,
+    inotify: Option<OwnedFd>,
 }
 
-impl Growth {
+impl GrowingFile {
     /// Watches a file from now on.
-    pub fn of(path: &Path) -> Self {
-        let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
-        let events = events.filter(|events| {
-            inotify::add_watch(events, path, WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).is_ok()
+    pub fn watch(path: &Path) -> Self {
+        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
+        let inotify = inotify.filter(|inotify| {
+            inotify::add_watch(inotify, path, WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).is_ok()
         });
-        Growth { path: path.to_path_buf(), events }
+        GrowingFile { path: path.to_path_buf(), inotify }
     }
 
-    /// Waits a moment; whether a writer has closed the file since the last time and nobody has
+    /// Waits for 100 ms; whether a writer has closed the file since the last call, and nobody has
     /// written to it after that.
     pub fn wait(&mut self) -> bool {
-        std::thread::sleep(PAUSE);
-        let Some(events) = &self.events else { return false };
+        std::thread::sleep(POLL_INTERVAL);
+        let Some(inotify) = &self.inotify else { return false };
         let mut room = [MaybeUninit::uninit(); 4096];
-        let mut reader = inotify::Reader::new(events, &mut room);
+        let mut reader = inotify::Reader::new(inotify, &mut room);
         let mut closed = false;
         while let Ok(event) = reader.next() {
             closed = event.events().contains(ReadFlags::CLOSE_WRITE);
@@ -52,25 +52,25 @@ impl Growth {
         closed
     }
 
-    /// Bytes that it has now; `None`: it is gone.
+    /// Its length in bytes; `None` when it has been deleted.
     pub fn length(&self) -> Option<u64> {
         std::fs::metadata(&self.path).ok().map(|meta| meta.len())
     }
 }
 
-/// A pipe as far as it goes at the moment: reading it gives nothing when nothing comes for a
-/// tenth of a second, and goes on later.
-pub struct Pausing {
+/// A pipe that is read as far as it goes: a read returns 0 bytes when none come for 100 ms, and may be
+/// repeated later.
+pub struct LivePipe {
     file: File,
     ended: Arc<AtomicBool>,
-    /// Whether the first bytes came: until then it waits, they tell the format.
+    /// Whether the first bytes have come. Until then a read waits: they show the format.
     begun: bool,
     stop: Box<dyn Fn() -> bool + Send>,
 }
 
-impl Pausing {
-    /// A pipe, or standard input (`-`), until it ends or `stop` says so; and what will tell that it
-    /// has ended.
+impl LivePipe {
+    /// A pipe, or standard input (`-`), until it ends or `stop` returns `true`; and a flag that is
+    /// set at the end of the pipe.
     ///
     /// # Errors
     ///
@@ -86,15 +86,15 @@ impl Pausing {
         };
         let ended = Arc::new(AtomicBool::new(false));
         let stop = Box::new(stop);
-        Ok((Pausing { file, ended: Arc::clone(&ended), begun: false, stop }, ended))
+        Ok((LivePipe { file, ended: Arc::clone(&ended), begun: false, stop }, ended))
     }
 }
 
-impl Read for Pausing {
+impl Read for LivePipe {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut ready = [PollFd::from_borrowed_fd(self.file.as_fd(), PollFlags::IN)];
-            match poll(&mut ready, Some(&PATIENCE)) {
+            match poll(&mut ready, Some(&READ_TIMEOUT)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) if self.begun || (self.stop)() => {
                     return Ok(0);
                 }
@@ -118,17 +118,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_a_writer_has_closed_is_told_once() {
+    fn a_closed_writer_is_reported_once() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let mut growth = Growth::of(file.path());
+        let mut growing = GrowingFile::watch(file.path());
         let mut writer = std::fs::OpenOptions::new().append(true).open(file.path()).unwrap();
         writer.write_all(b"one").unwrap();
-        assert!(!growth.wait());
-        assert_eq!(growth.length(), Some(3));
+        assert!(!growing.wait());
+        assert_eq!(growing.length(), Some(3));
         drop(writer);
-        assert!(growth.wait());
-        assert!(!growth.wait());
+        assert!(growing.wait());
+        assert!(!growing.wait());
         drop(file);
-        assert_eq!(growth.length(), None);
+        assert_eq!(growing.length(), None);
     }
 }
