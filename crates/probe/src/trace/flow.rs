@@ -110,11 +110,11 @@ impl Flow {
         Some(build::v4_header(&V4Header {
             addresses: (source, target),
             protocol: self.protocol(),
-            ttl: ttl,
+            ttl,
             tos: self.tos,
             // The kernel replaces 0: the number plus one.
             id: (number as u16).wrapping_add(1),
-            dont_fragment: dont_fragment,
+            dont_fragment,
             length,
         }))
     }
