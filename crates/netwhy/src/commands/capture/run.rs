@@ -212,7 +212,7 @@ fn announcement(options: &CaptureOptions, sources: &[Source], user: Option<&User
         let more = if shown.len() < filter.len() { "…" } else { "" };
         text.push_str(&format!(", «{shown}{more}»"));
         if sources.iter().any(|source| source.filter.kernel_program().is_none()) {
-            text.push_str(" (applied by netwhy, not in the kernel_program)");
+            text.push_str(" (applied by netwhy, not in the kernel)");
         }
     }
     if let Some(user) = user {
