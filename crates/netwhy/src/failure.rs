@@ -3,16 +3,16 @@
 /// A failure whose exit code is documented.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The user asked for something that cannot be.
+    /// The user asked for something that is not possible.
     Usage(String),
     /// Nothing could be observed, or saved evidence could not be read.
     Observe(String),
-    /// The command that was to be watched could not be started.
+    /// The command could not be started.
     Command {
         /// Exit code: 126 or 127, as shells have it.
         code: u8,
         /// What happened.
-        words: String,
+        text: String,
     },
 }
 
@@ -33,8 +33,8 @@ impl Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failure::Usage(words) | Failure::Observe(words) => f.write_str(words),
-            Failure::Command { words, .. } => f.write_str(words),
+            Failure::Usage(text) | Failure::Observe(text) => f.write_str(text),
+            Failure::Command { text, .. } => f.write_str(text),
         }
     }
 }

@@ -3,27 +3,26 @@
 //! - [`cli`]: the command line
 //! - [`commands`]: one folder for each command
 //! - [`options`]: options that several commands have
-//! - [`window`]: a window on this host, and [`job`]s that it lasts as long as
-//! - [`child`], [`probing`]: a command, a probe that runs meanwhile
-//! - [`packets`]: packets of interfaces as they come
+//! - [`window`]: a session of this host, with a live line
+//! - [`command_job`], [`probe_job`]: a command, a probe that runs meanwhile, as a [`job`]
 //! - [`evidence_file`]: saved evidence
-//! - [`output`], [`progress`]: what reaches the terminal
+//! - [`output`], [`progress`], [`live_findings`]: what reaches the terminal
 //! - [`failure`]: failures with an exit code of their own
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-mod child;
 mod cli;
+mod command_job;
 mod commands;
 mod evidence_file;
 mod failure;
 mod job;
+mod live_findings;
 mod options;
 mod output;
-mod packets;
-mod probing;
+mod probe_job;
 mod progress;
 mod window;
 

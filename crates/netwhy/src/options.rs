@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use model::{Focus, Severity};
+use session::{PacketPlan, Plan};
 
 /// Shortest and longest window.
 const WINDOW_RANGE: std::ops::RangeInclusive<Duration> =
@@ -42,6 +43,18 @@ pub(crate) struct PacketOptions {
     /// With --capture: capture only on this interface; may be repeated [default: all]
     #[arg(long, value_name = "NAME", requires = "capture")]
     pub(crate) interface: Vec<String>,
+}
+
+/// The plan of a session by the options that commands share.
+pub(crate) fn plan(
+    duration: Option<Duration>,
+    focus: &FocusOptions,
+    packets: &PacketOptions,
+    netns: &NetnsOptions,
+) -> Plan {
+    let interfaces = packets.interface.clone();
+    let packets = packets.capture.then_some(PacketPlan { interfaces, max_packets: None });
+    Plan { duration, focus: focus.focus(), netns: netns.netns.clone(), packets }
 }
 
 #[derive(Debug, Args)]

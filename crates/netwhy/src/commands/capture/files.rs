@@ -15,7 +15,7 @@ use wire::capture::write::{self, Flags, Record, Statistics};
 
 use super::names::Names;
 use super::reason::reason;
-use crate::packets::Sink;
+use session::packets::Sink;
 
 /// Bytes that are written at once.
 const BUFFER_BYTES: usize = 256 << 10;

@@ -8,7 +8,7 @@ use clap::Args;
 use sys::packet_ring::{ANY, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, SNAP_LENGTH};
 
 use crate::options::{NetnsOptions, ReportOptions, window};
-use crate::packets::HEADER_SNAP_LENGTH;
+use session::packets::HEADER_SNAP_LENGTH;
 use text::parse::Powers;
 
 const AFTER: &str = "\

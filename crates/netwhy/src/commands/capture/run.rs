@@ -16,8 +16,8 @@ use super::names::Names;
 use super::options::CaptureOptions;
 use crate::failure::Failure;
 use crate::output::{self, Output};
-use crate::packets::{self, Analysis, Sink, Source, Until, source};
-use crate::window;
+use crate::{live_findings, window};
+use session::packets::{self, Analysis, Sink, Source, Until, source};
 
 /// How to make the kernel drop fewer packets.
 const HOW_TO_DROP_FEWER: &str = "a larger --buffer, a filter, a smaller --snap-length";
@@ -49,7 +49,10 @@ pub(crate) fn run(options: &CaptureOptions) -> anyhow::Result<u8> {
     note(&announcement(options, &sources, user.as_ref()));
     if options.analyse {
         let mut analysis = Analysis::new(&sources, options.one_file(), HOW_TO_DROP_FEWER);
-        analysis.report_live(options.report.json || options.to_standard());
+        let to_stderr = findings_to_stderr(options);
+        analysis.report_live(move |finding, evidence| {
+            live_findings::print(finding, evidence, to_stderr)
+        });
         sinks.analysis = Some(analysis);
     }
 
@@ -99,9 +102,17 @@ fn files(
     Ok(Some(Files::begin(names, limits, head, sources.len())?))
 }
 
+/// Whether findings go to standard error: something else goes to standard output.
+fn findings_to_stderr(options: &CaptureOptions) -> bool {
+    options.report.json || options.to_standard()
+}
+
 /// Writes the report; the exit code.
 fn diagnose(options: &CaptureOptions, analysis: Analysis, to: Output) -> anyhow::Result<u8> {
-    let (packets, missing) = analysis.finish()?;
+    if analysis.has_reported() {
+        live_findings::print_end(findings_to_stderr(options))?;
+    }
+    let (packets, missing) = analysis.finish();
     // Not interrupted: Ctrl-C is how a capture ends.
     let report = ::diagnose::diagnose(&packets::evidence(packets, missing, false));
     let style = output::style(&options.report, false);

@@ -3,30 +3,29 @@
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use model::{
-    Capability, Evidence, Focus, HttpLoad, HttpReport, MissingEvidence, Probes, Report, Source,
+    Capability, Evidence, Focus, HttpLoad, HttpReport, MissingEvidence, Probes, Report, Series,
+    Source, Unit,
 };
 use probe::http::{LiveCounts, LoadResult, PreparedLoad};
+use session::{Job as _, PacketPlan, Plan};
 use sys::Stop;
 use text::{bytes, count, duration, number};
 
 use super::options::HttpOptions;
 use super::{histogram_log, show};
 use crate::failure::Failure;
-use crate::job::Job as _;
-use crate::options::PacketOptions;
-use crate::output;
-use crate::probing::{Probing, failure};
-use crate::window::{self, What};
+use crate::probe_job::{ProbeJob, Progress, failure, value};
+use crate::{output, window};
 
-/// Time between two checks whether a load has ended that is not watched.
+/// Time between two checks whether a load without a window has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A load that is running.
-type RunningLoad = Probing<LoadResult>;
+type RunningLoad = ProbeJob<LoadResult>;
 
 /// `netwhy http`
 pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
@@ -39,7 +38,7 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
     let histogram_file = histogram_file.transpose()?;
     let start = SystemTime::now();
     let (mut evidence, running) = run_load(options, load)?;
-    let result = running.context("the load did not start")?.result()?;
+    let result = running.result()?;
     if let (Some(file), Some(path)) = (histogram_file, &options.hdr) {
         histogram_log::write(file, &result, start)
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -64,65 +63,63 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
     Ok(report.map_or(0, |report| output::severity_code(&report, &options.report)))
 }
 
-/// Runs the load while this host is watched, unless `--no-watch` is given.
-fn run_load(
-    options: &HttpOptions,
-    load: PreparedLoad,
-) -> anyhow::Result<(Evidence, Option<RunningLoad>)> {
-    let focus = Focus { ports: load.ports(), ..Focus::default() };
+/// Runs the load while this host is observed, unless `--no-watch` is given.
+fn run_load(options: &HttpOptions, load: PreparedLoad) -> anyhow::Result<(Evidence, RunningLoad)> {
     if options.no_watch {
-        return Ok((Evidence::default(), Some(wait(start(load)?)?)));
+        return Ok((Evidence::default(), wait(start(load)?)?));
     }
-    let is_tcp = !focus.ports.is_empty();
-    let packets = PacketOptions { capture: options.sample > 0 && is_tcp, interface: Vec::new() };
-    let what = What {
-        time: None,
+    let focus = Focus { ports: load.ports(), ..Focus::default() };
+    let samples_packets = options.sample > 0 && !focus.ports.is_empty();
+    let packets = PacketPlan { max_packets: Some(options.sample), ..PacketPlan::default() };
+    let plan = Plan {
+        duration: None,
         focus,
-        packets: &packets,
-        most_packets: Some(options.sample),
         netns: options.netns.netns.clone(),
+        packets: samples_packets.then_some(packets),
     };
-    let mut load = Some(load);
-    let mut start = || match load.take() {
-        Some(load) => start(load),
-        None => anyhow::bail!("the load has run already"),
-    };
-    window::observe(&what, Some(&mut start))
+    window::observe_job(&plan, || start(load))
 }
 
 /// Starts the load in a thread.
 fn start(load: PreparedLoad) -> anyhow::Result<RunningLoad> {
-    let (live, start) = (Arc::new(LiveCounts::default()), Instant::now());
+    let live = Arc::new(LiveCounts::default());
     let counts = Arc::clone(&live);
-    Probing::start("http", move |stop| load.run(stop, &counts), move || progress(&live, start))
+    let progress = Progress { series: Box::new(move || series(&live)), line };
+    ProbeJob::start("http", move |stop| load.run(stop, &counts), progress)
 }
 
-/// Waits for a load without watching anything.
+/// Waits for a load without observing this host.
 fn wait(mut running: RunningLoad) -> anyhow::Result<RunningLoad> {
     let stop = Stop::on_signals()?;
-    while !running.ended() {
+    while !running.has_ended() {
         if stop.is_set() {
-            running.interrupted();
+            running.interrupt();
         }
         std::thread::sleep(CHECK_INTERVAL);
     }
     Ok(running)
 }
 
+/// What the load has measured so far.
+fn series(live: &LiveCounts) -> Vec<Series> {
+    vec![
+        Series::count("http_responses", live.requests.load(Ordering::Relaxed)),
+        Series::new("http_received_bytes", Unit::Bytes, live.bytes.load(Ordering::Relaxed) as f64),
+        Series::count("http_errors", live.errors.load(Ordering::Relaxed)),
+    ]
+}
+
 /// The progress line.
-fn progress(live: &LiveCounts, start: Instant) -> String {
-    let elapsed = start.elapsed();
+fn line(series: &[Series], elapsed: Duration) -> String {
     let per_s = |count: u64| (count as f64 / elapsed.as_secs_f64().max(1e-3)) as u64;
-    let requests = live.requests.load(Ordering::Relaxed);
-    let received = live.bytes.load(Ordering::Relaxed);
-    let errors = live.errors.load(Ordering::Relaxed);
+    let responses = value(series, "http_responses");
     format!(
         "{}: {}, {}/s, {}/s, {}",
         duration(elapsed),
-        count(requests, "response"),
-        number(per_s(requests)),
-        bytes(per_s(received)),
-        count(errors, "error")
+        count(responses, "response"),
+        number(per_s(responses)),
+        bytes(per_s(value(series, "http_received_bytes"))),
+        count(value(series, "http_errors"), "error")
     )
 }
 

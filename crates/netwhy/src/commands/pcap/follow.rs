@@ -1,12 +1,11 @@
 //! `--follow`: reads a capture while it grows, and reports each new finding once when it appears.
 
-use std::collections::HashSet;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use session::packets::LiveFindings;
 use sys::Stop;
 use sys::capture::{Capture, ReadEnd};
 use sys::live_input::{GrowingFile, LivePipe};
@@ -14,22 +13,10 @@ use sys::live_input::{GrowingFile, LivePipe};
 use super::options::PcapOptions;
 use super::reader::{CaptureReader, open};
 use crate::failure::Failure;
-use crate::packets::{
-    DIAGNOSE_INTERVAL, MAX_LIVE_FINDINGS, MIN_DIAGNOSE_PAUSE_FACTOR, live_finding_key,
-    live_finding_line,
-};
+use crate::live_findings;
 
 /// After its writer closed it, a file is complete if it does not grow for this long.
 const GRACE_PERIOD: Duration = Duration::from_secs(1);
-
-/// Reports findings while packets come.
-struct LiveFindings {
-    /// The keys of the findings reported so far.
-    reported: HashSet<(String, String)>,
-    next: Instant,
-    packets: u64,
-    to_stderr: bool,
-}
 
 /// What grows.
 enum Growing {
@@ -47,17 +34,17 @@ pub(super) fn follow(
     let Some(path) = options.files.first() else { return Ok(()) };
     let name = path.display().to_string();
     let (mut capture, mut growing) = begin(path, stop)?;
-    let mut findings = LiveFindings {
-        reported: HashSet::new(),
-        next: Instant::now() + DIAGNOSE_INTERVAL,
-        packets: 0,
-        to_stderr: options.report.json || options.prints_table() || options.stream.is_some(),
-    };
+    let to_stderr = options.report.json || options.prints_table() || options.stream.is_some();
+    let mut findings = LiveFindings::default();
     let mut closed: Option<Instant> = None;
     let end = loop {
         let packets_before = reader.packets();
-        let end = reader.read(&mut capture, 0, Some(findings.next))?;
-        findings.update(reader)?;
+        let end = reader.read(&mut capture, 0, Some(findings.due()))?;
+        findings.update(
+            reader.packets(),
+            || reader.evidence_so_far(),
+            &mut |finding, evidence| live_findings::print(finding, evidence, to_stderr),
+        )?;
         if stop.is_set() || matches!(end, ReadEnd::Damaged(_)) {
             break end;
         }
@@ -86,8 +73,8 @@ pub(super) fn follow(
             }
         }
     };
-    if !findings.reported.is_empty() {
-        findings.print("\n")?;
+    if findings.has_reported() {
+        live_findings::print_end(to_stderr)?;
     }
     // A packet that was half written at Ctrl-C is no damage.
     let end =
@@ -116,38 +103,4 @@ fn begin(path: &Path, stop: &Stop) -> anyhow::Result<(Capture, Growing)> {
         .into());
     }
     Ok((capture, Growing::File(growth)))
-}
-
-impl LiveFindings {
-    /// Diagnoses the packets so far, if it is time to, and reports new findings.
-    fn update(&mut self, reader: &CaptureReader) -> anyhow::Result<()> {
-        let began = Instant::now();
-        if began < self.next {
-            return Ok(());
-        }
-        if reader.packets() > self.packets {
-            self.packets = reader.packets();
-            let evidence = reader.evidence_so_far();
-            for finding in diagnose::diagnose(&evidence).findings {
-                if self.reported.len() < MAX_LIVE_FINDINGS
-                    && self.reported.insert(live_finding_key(&finding))
-                {
-                    self.print(&live_finding_line(&finding, &evidence))?;
-                }
-            }
-        }
-        self.next =
-            Instant::now() + DIAGNOSE_INTERVAL.max(began.elapsed() * MIN_DIAGNOSE_PAUSE_FACTOR);
-        Ok(())
-    }
-
-    fn print(&self, line: &str) -> anyhow::Result<()> {
-        if self.to_stderr {
-            eprint!("{line}");
-            return Ok(());
-        }
-        let mut out = std::io::stdout().lock();
-        out.write_all(line.as_bytes())?;
-        Ok(out.flush()?)
-    }
 }

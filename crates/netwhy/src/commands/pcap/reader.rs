@@ -17,7 +17,7 @@ use super::annotate::Annotated;
 use super::options::PcapOptions;
 use super::watcher::Watcher;
 use crate::failure::Failure;
-use crate::packets::evidence;
+use session::packets::evidence;
 
 /// Packets between two updates of the progress line and two checks for Ctrl-C.
 const PACKETS_PER_CHECK: u64 = 4096;

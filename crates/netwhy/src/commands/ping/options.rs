@@ -229,7 +229,7 @@ impl PingOptions {
                 Protocol::Udp => DEFAULT_UDP_PAYLOAD,
                 Protocol::Tcp => 0,
             };
-            let address = target.resolve(family).map_err(crate::probing::failure)?;
+            let address = target.resolve(family).map_err(crate::probe_job::failure)?;
             Ok(PingTarget {
                 name: target.to_string(),
                 to: SocketAddr::new(address, target.port.unwrap_or(default_port)),

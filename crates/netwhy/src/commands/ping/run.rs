@@ -7,7 +7,7 @@ use sys::Stop;
 use super::json::print_json;
 use super::options::PingOptions;
 use super::{show, under_load};
-use crate::probing::failure;
+use crate::probe_job::failure;
 use crate::{output, window};
 
 /// `netwhy ping`

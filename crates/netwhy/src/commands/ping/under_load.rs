@@ -14,7 +14,7 @@ use super::show_under_load;
 use super::vantage_point::{RunningNetwhy, VantagePoint};
 use crate::failure::Failure;
 use crate::output;
-use crate::probing::failure;
+use crate::probe_job::failure;
 
 /// Duration of each phase.
 const DEFAULT_PHASE: Duration = Duration::from_secs(5);

@@ -4,20 +4,15 @@ use std::path::Path;
 
 use super::options::RecordOptions;
 use crate::evidence_file;
-use crate::window::{What, enter, observe_command};
+use crate::options::plan;
+use crate::window::{enter, observe_command};
 
 /// `netwhy record -o FILE [-- COMMAND]`
 pub(crate) fn run(options: &RecordOptions) -> anyhow::Result<u8> {
     let file = evidence_file::create(&options.output, options.force)?;
     enter(&options.netns)?;
-    let what = What {
-        time: options.time,
-        focus: options.focus.focus(),
-        packets: &options.packets,
-        most_packets: None,
-        netns: options.netns.netns.clone(),
-    };
-    let (evidence, code) = observe_command(&what, &options.exec)?;
+    let plan = plan(options.time, &options.focus, &options.packets, &options.netns);
+    let (evidence, code) = observe_command(&plan, &options.exec)?;
     let bytes = file.write(&evidence)?;
     if options.output != Path::new("-") {
         let path = options.output.display().to_string();

@@ -9,7 +9,7 @@ use probe::target::{Family, Target};
 use probe::trace::Settings;
 
 use crate::options::{NetnsOptions, byte, probe_time, window};
-use crate::probing::failure;
+use crate::probe_job::failure;
 
 const AFTER: &str = "\
 Examples:

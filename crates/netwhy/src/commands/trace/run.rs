@@ -9,7 +9,7 @@ use sys::Stop;
 
 use super::options::TraceOptions;
 use super::{show, table};
-use crate::probing::failure;
+use crate::probe_job::failure;
 use crate::{output, window};
 
 /// `netwhy trace`

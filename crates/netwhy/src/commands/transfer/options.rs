@@ -13,7 +13,7 @@ use text::parse::Powers;
 
 use crate::failure::Failure;
 use crate::options::{NetnsOptions, ReportOptions, window};
-use crate::probing::failure;
+use crate::probe_job::failure;
 
 const AFTER: &str = "\
 Examples:

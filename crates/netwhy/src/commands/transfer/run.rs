@@ -1,15 +1,17 @@
 //! Runs `netwhy transfer`.
 
-use model::{Focus, Probes, Transfer, TransferReport};
-use probe::transfer::{Options, Progress};
+use std::time::Duration;
+
+use model::{Focus, Probes, Series, Transfer, TransferReport, Unit};
+use probe::transfer::{self, Options};
+use session::{PacketPlan, Plan};
 
 use super::options::{TransferCommand, TransferOptions};
 use super::{judge, serve, show};
 use crate::failure::Failure;
-use crate::options::{FailOn, PacketOptions};
-use crate::output;
-use crate::probing::Probing;
-use crate::window::{self, What};
+use crate::options::FailOn;
+use crate::probe_job::{ProbeJob, Progress, value};
+use crate::{output, window};
 
 /// Packets after which the capture ends: what limits a transfer shows long before.
 const MAX_PACKETS: u64 = 5_000_000;
@@ -20,21 +22,20 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
         return serve::run(options);
     }
     window::enter(&options.netns)?;
-    let plan = options.plan()?;
-    let packets = PacketOptions { capture: !options.no_capture, interface: Vec::new() };
-    let what = What {
-        time: None,
+    let transfers = options.plan()?;
+    let packets = PacketPlan { max_packets: Some(MAX_PACKETS), ..PacketPlan::default() };
+    let plan = Plan {
+        duration: None,
         focus: Focus {
-            ports: vec![plan.address.port()],
-            peers: vec![plan.address.ip()],
+            ports: vec![transfers.address.port()],
+            peers: vec![transfers.address.ip()],
             ..Focus::default()
         },
-        packets: &packets,
-        most_packets: Some(MAX_PACKETS),
         netns: options.netns.netns.clone(),
+        packets: (!options.no_capture).then_some(packets),
     };
-    let (mut evidence, running) = window::observe(&what, Some(&mut || start(&plan)))?;
-    let transfer = running.map(Probing::result).transpose()?.unwrap_or_default();
+    let (mut evidence, running) = window::observe_job(&plan, || start(&transfers))?;
+    let transfer = running.result()?;
     evidence.probes = Some(Probes { transfer: Some(transfer.clone()), ..Probes::default() });
     let judged = judge::judge(&evidence, &transfer);
     let report = TransferReport {
@@ -60,14 +61,24 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
 }
 
 /// Starts the transfers in a thread.
-fn start(plan: &Options) -> anyhow::Result<Probing<Transfer>> {
-    let progress = Progress::default();
-    let (plan, counts) = (plan.clone(), progress.clone());
-    let text = move || {
-        let transfers = text::count(progress.completed(), "transfer");
-        format!("{transfers} completed, {} so far", text::bytes(progress.bytes()))
+fn start(options: &Options) -> anyhow::Result<ProbeJob<Transfer>> {
+    let progress = transfer::Progress::default();
+    let (options, counts) = (options.clone(), progress.clone());
+    let series = move || {
+        vec![
+            Series::count("transfers_completed", progress.completed()),
+            Series::new("transferred_bytes", Unit::Bytes, progress.bytes() as f64),
+        ]
     };
-    Probing::start("transfer", move |stop| probe::transfer::run(&plan, stop, &counts), text)
+    let progress = Progress { series: Box::new(series), line };
+    ProbeJob::start("transfer", move |stop| transfer::run(&options, stop, &counts), progress)
+}
+
+/// The progress line.
+fn line(series: &[Series], _: Duration) -> String {
+    let transfers = text::count(value(series, "transfers_completed"), "transfer");
+    let bytes = text::bytes(value(series, "transferred_bytes"));
+    format!("{transfers} completed, {bytes} so far")
 }
 
 fn exit_code(options: &TransferOptions, report: &TransferReport) -> u8 {

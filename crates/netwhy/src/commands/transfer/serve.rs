@@ -5,7 +5,7 @@ use sys::Stop;
 use text::{bytes, duration, sanitize};
 
 use super::options::{ServeOptions, token};
-use crate::probing::failure;
+use crate::probe_job::failure;
 use crate::{output, window};
 
 pub(super) fn run(options: &ServeOptions) -> anyhow::Result<u8> {

@@ -1,10 +1,8 @@
-//! Diagnoses packets as they are captured: `netwhy capture --analyse`, `netwhy --capture`.
+//! Diagnoses packets as they are captured.
 
-use std::collections::HashSet;
-use std::io::Write as _;
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, SyncSender};
 
-use model::{Evidence, MissingEvidence, Packets, Source};
+use model::{Evidence, Finding, MissingEvidence, Packets, Source};
 use streams::Collector;
 use sys::packet_ring::Counts;
 use wire::capture::Packet;
@@ -12,42 +10,37 @@ use wire::capture::write::Flags;
 
 use super::capture_loop::{Sink, Source as Interface};
 use super::evidence::evidence;
-use super::live_findings::{
-    DIAGNOSE_INTERVAL, MAX_LIVE_FINDINGS, MIN_DIAGNOSE_PAUSE_FACTOR, live_finding_key,
-    live_finding_line,
-};
+use super::live_findings::LiveFindings;
 
 /// Snap length where only headers are needed: TCP over IPv6, in VXLAN over IPv6.
-pub(crate) const HEADER_SNAP_LENGTH: u32 = 192;
-/// Packets between two checks whether it is time to diagnose.
+pub const HEADER_SNAP_LENGTH: u32 = 192;
+/// Packets between two checks whether it is time to diagnose, or whether somebody asks for a snapshot.
 const PACKETS_PER_CHECK: u64 = 4096;
 /// Most streams in memory: about 130 MB.
 const MAX_STREAMS: usize = 1 << 16;
 
+/// Where a snapshot of the packets is wanted.
+pub(super) type SnapshotRequest = SyncSender<Packets>;
+
+/// Is called with each new finding, and the evidence that shows it.
+pub(super) type OnFinding = Box<dyn FnMut(&Finding, &Evidence) -> anyhow::Result<()>>;
+
 /// Streams of the packets so far, and the findings that were reported.
-pub(crate) struct Analysis {
+pub struct Analysis {
     collector: Collector,
     /// Where the packets come from, as the report names it.
     sources: Vec<String>,
     interfaces: Vec<(String, Counts)>,
-    live: Option<LiveFindings>,
+    live: Option<(LiveFindings, OnFinding)>,
+    snapshot_requests: Option<Receiver<SnapshotRequest>>,
     /// How to lose fewer packets.
     how_to_drop_fewer: &'static str,
-}
-
-/// Reports findings while packets come.
-struct LiveFindings {
-    /// The keys of the findings reported so far.
-    reported: HashSet<(String, String)>,
-    next: Instant,
-    packets: u64,
-    to_stderr: bool,
 }
 
 impl Analysis {
     /// Analyses the packets of these interfaces. `file` is the file to which they are written, if there
     /// is one.
-    pub(crate) fn new(
+    pub fn new(
         interfaces: &[Interface],
         file: Option<String>,
         how_to_drop_fewer: &'static str,
@@ -59,19 +52,31 @@ impl Analysis {
             sources: file.map_or_else(|| sources.collect(), |file| vec![file]),
             interfaces: names().map(|name| (name, Counts::default())).collect(),
             live: None,
+            snapshot_requests: None,
             how_to_drop_fewer,
         }
     }
 
     /// Reports findings as they appear, each once.
-    pub(crate) fn report_live(&mut self, to_stderr: bool) {
-        let next = Instant::now() + DIAGNOSE_INTERVAL;
-        let reported = HashSet::new();
-        self.live = Some(LiveFindings { reported, next, packets: 0, to_stderr });
+    pub fn report_live(
+        &mut self,
+        on_finding: impl FnMut(&Finding, &Evidence) -> anyhow::Result<()> + 'static,
+    ) {
+        self.live = Some((LiveFindings::default(), Box::new(on_finding)));
+    }
+
+    /// Whether any finding was reported while packets came.
+    pub fn has_reported(&self) -> bool {
+        self.live.as_ref().is_some_and(|(live, _)| live.has_reported())
+    }
+
+    /// Answers requests for snapshots.
+    pub(super) fn answer(&mut self, requests: Receiver<SnapshotRequest>) {
+        self.snapshot_requests = Some(requests);
     }
 
     /// Packets so far.
-    pub(crate) fn packets(&self) -> u64 {
+    pub fn packets(&self) -> u64 {
         self.collector.packets()
     }
 
@@ -79,30 +84,23 @@ impl Analysis {
         self.interfaces.iter().map(|(_, counts)| counts.dropped).sum()
     }
 
-    /// Diagnoses the packets so far, if it is time to, and reports new findings.
+    /// Diagnoses the packets so far, if it is time to, and answers requests for snapshots.
     fn update_live(&mut self) -> anyhow::Result<()> {
         let dropped = self.dropped();
-        let Some(live) = &mut self.live else { return Ok(()) };
-        let began = Instant::now();
-        if began < live.next {
-            return Ok(());
+        let so_far = || self.collector.snapshot(self.sources.clone(), dropped);
+        if let Some((live, on_finding)) = &mut self.live {
+            let evidence = || evidence(so_far(), Vec::new(), false);
+            live.update(self.collector.packets(), evidence, on_finding.as_mut())?;
         }
-        let packets = self.collector.packets();
-        if packets > live.packets {
-            live.packets = packets;
-            let packets = self.collector.snapshot(self.sources.clone(), dropped);
-            live.report_new(&evidence(packets, Vec::new(), false))?;
+        for request in self.snapshot_requests.iter().flat_map(Receiver::try_iter) {
+            // The one who asked may have stopped waiting.
+            let _ = request.try_send(so_far());
         }
-        live.next =
-            Instant::now() + DIAGNOSE_INTERVAL.max(began.elapsed() * MIN_DIAGNOSE_PAUSE_FACTOR);
         Ok(())
     }
 
     /// Ends the analysis: the packets, and what of them was not observed.
-    pub(crate) fn finish(self) -> anyhow::Result<(Packets, Vec<MissingEvidence>)> {
-        if let Some(live) = self.live.as_ref().filter(|live| !live.reported.is_empty()) {
-            live.print("\n")?;
-        }
+    pub fn finish(self) -> (Packets, Vec<MissingEvidence>) {
         let dropped = self.dropped();
         let collected = self.collector.finish(self.sources, dropped);
         let packets = collected.packets;
@@ -140,7 +138,7 @@ impl Analysis {
             );
             add("complete streams".to_string(), why, Some(self.how_to_drop_fewer));
         }
-        Ok((packets, missing))
+        (packets, missing)
     }
 }
 
@@ -159,30 +157,5 @@ impl Sink for Analysis {
 
     fn idle(&mut self) -> anyhow::Result<()> {
         self.update_live()
-    }
-}
-
-impl LiveFindings {
-    /// Reports the findings that are new.
-    fn report_new(&mut self, evidence: &Evidence) -> anyhow::Result<()> {
-        for finding in diagnose::diagnose(evidence).findings {
-            if self.reported.len() < MAX_LIVE_FINDINGS
-                && self.reported.insert(live_finding_key(&finding))
-            {
-                self.print(&live_finding_line(&finding, evidence))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn print(&self, line: &str) -> anyhow::Result<()> {
-        if self.to_stderr {
-            // Nobody may read standard error.
-            let _ = std::io::stderr().write_all(line.as_bytes());
-            return Ok(());
-        }
-        let mut out = std::io::stdout().lock();
-        out.write_all(line.as_bytes())?;
-        Ok(out.flush()?)
     }
 }

@@ -39,7 +39,7 @@ fn not_captured(packets: &Packets) -> impl Iterator<Item = MissingEvidence> {
 }
 
 /// Packets as evidence, with what of them was not observed.
-pub(crate) fn evidence(
+pub fn evidence(
     packets: Packets,
     mut missing_evidence: Vec<MissingEvidence>,
     interrupted: bool,

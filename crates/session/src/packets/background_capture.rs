@@ -1,4 +1,4 @@
-//! Background capture during the window in which a host is watched: `netwhy --capture`.
+//! A capture during a window.
 //!
 //! A separate thread takes the packets from the ring and analyses them; only headers are captured, and
 //! none is kept. If capturing fails, that is missing evidence: the window continues without packets.
@@ -6,22 +6,24 @@
 use std::collections::HashSet;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use model::{Capability, Evidence, Focus, MissingEvidence, Packets};
-use sys::ErrorKind;
 use sys::packet_ring::{ANY, Settings};
+use sys::{ErrorKind, Stop};
 
-use super::analysis::{Analysis, HEADER_SNAP_LENGTH};
+use super::analysis::{Analysis, HEADER_SNAP_LENGTH, SnapshotRequest};
 use super::capture_loop::{self, Source, Until};
-use crate::failure::Failure;
-use crate::options::PacketOptions;
-use sys::Stop;
+use crate::error::Error;
+use crate::plan::PacketPlan;
 
+/// How long a snapshot waits for the thread that analyses packets.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How to make the kernel drop fewer packets.
 const HOW_TO_DROP_FEWER: &str = "capture fewer packets with --interface, --port or --peer";
 
 /// A capture that runs together with the observers.
-pub(crate) struct Background {
+pub struct BackgroundCapture {
     /// What is captured, in words.
     what: String,
     running: Result<Running, MissingEvidence>,
@@ -30,35 +32,27 @@ pub(crate) struct Background {
 struct Running {
     thread: JoinHandle<anyhow::Result<(Packets, Vec<MissingEvidence>)>>,
     stop: Stop,
+    snapshot_requests: mpsc::Sender<SnapshotRequest>,
 }
 
-impl Background {
-    /// Starts to capture, if the options say so, up to `max_packets`. Packets are captured when this
-    /// returns.
+impl BackgroundCapture {
+    /// Starts to capture. Packets are captured when this returns; if they cannot be, that becomes missing
+    /// evidence.
     ///
     /// # Errors
     ///
     /// There is no such interface, or the focus is a process, which packets do not show.
-    pub(crate) fn start(
-        options: &PacketOptions,
-        focus: &Focus,
-        max_packets: Option<u64>,
-    ) -> anyhow::Result<Option<Self>> {
-        if !options.capture {
-            return Ok(None);
-        }
+    pub fn start(plan: &PacketPlan, focus: &Focus) -> Result<Self, Error> {
         if !focus.pids.is_empty() {
-            let text = "packets do not show their process: with --capture use --port or --peer \
-                        instead of --pid";
-            return Err(Failure::Usage(text.to_string()).into());
+            return Err(Error::PacketsOfProcesses);
         }
-        let mut names = options.interface.clone();
+        let mut names = plan.interfaces.clone();
         if names.is_empty() {
             names.push(ANY.to_string());
         }
         let mut known = HashSet::new();
         if let Some(twice) = names.iter().find(|name| !known.insert(*name)) {
-            return Err(Failure::Usage(format!("--interface {twice} is given twice")).into());
+            return Err(Error::InterfaceTwice(twice.clone()));
         }
         let what = match names.as_slice() {
             [name] if name == ANY => "packets of all interfaces".to_string(),
@@ -66,7 +60,8 @@ impl Background {
         };
         let (stop, filter) = (Stop::new(), filter(focus));
         let (started, has_started) = mpsc::channel();
-        let until = stop.clone();
+        let (snapshot_requests, requests) = mpsc::channel();
+        let (until, max_packets) = (stop.clone(), plan.max_packets);
         // The thread opens the rings, because they cannot be sent to another one.
         let thread = std::thread::Builder::new().name("packets".to_string()).spawn(move || {
             let sources = match open(&names, &filter) {
@@ -77,67 +72,84 @@ impl Background {
                 }
             };
             let _ = started.send(Ok(()));
-            run(sources, max_packets, &until)
+            run(sources, max_packets, &until, requests)
         });
-        let missing = |capability: Capability, why: String| MissingEvidence {
-            capability,
-            source: model::Source::Packets,
-            what: what.clone(),
-            why,
-            how_to_observe: (capability == Capability::NotPermitted)
-                .then(|| "run as root".to_string()),
-        };
-        let broken = |why: String| Err(missing(Capability::Broken, why));
         let running = match thread.map(|thread| (thread, has_started.recv())) {
-            Err(error) => broken(format!("cannot start a thread: {error}")),
-            Ok((thread, Ok(Ok(())))) => Ok(Running { thread, stop }),
+            Err(error) => Err(broken(&what, format!("cannot start a thread: {error}"))),
+            Ok((thread, Ok(Ok(())))) => Ok(Running { thread, stop, snapshot_requests }),
             Ok((_, Ok(Err(error)))) => match error.kind {
-                ErrorKind::NotFound => return Err(Failure::Usage(error.to_string()).into()),
-                ErrorKind::PermissionDenied => {
-                    let why = "capturing needs CAP_NET_RAW".to_string();
-                    Err(missing(Capability::NotPermitted, why))
-                }
-                _ => broken(error.to_string()),
+                ErrorKind::NotFound => return Err(Error::NoInterface(error)),
+                ErrorKind::PermissionDenied => Err(MissingEvidence {
+                    capability: Capability::NotPermitted,
+                    how_to_observe: Some("run as root".to_string()),
+                    ..broken(&what, "capturing needs CAP_NET_RAW".to_string())
+                }),
+                _ => Err(broken(&what, error.to_string())),
             },
-            Ok((_, Err(_))) => broken("its thread ended at once (a bug of netwhy)".to_string()),
+            Ok((_, Err(_))) => {
+                Err(broken(&what, "its thread ended at once (a bug of netwhy)".to_string()))
+            }
         };
-        Ok(Some(Background { what, running }))
+        Ok(BackgroundCapture { what, running })
+    }
+
+    /// Puts the packets so far into the evidence of a snapshot.
+    pub(crate) fn evidence_so_far(&self, evidence: &mut Evidence) {
+        let running = match &self.running {
+            Ok(running) => running,
+            Err(missing) => return evidence.missing_evidence.push(missing.clone()),
+        };
+        let (reply, replied) = mpsc::sync_channel(1);
+        let snapshot = match running.snapshot_requests.send(reply) {
+            Ok(()) => replied.recv_timeout(SNAPSHOT_TIMEOUT).ok(),
+            Err(_) => None,
+        };
+        match snapshot {
+            Some(packets) => evidence.packets = Some(packets),
+            None => {
+                let why = format!(
+                    "their analysis did not answer within {}",
+                    text::duration(SNAPSHOT_TIMEOUT)
+                );
+                evidence.missing_evidence.push(broken(&self.what, why));
+            }
+        }
     }
 
     /// The window is over.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         if let Ok(running) = &self.running {
             running.stop.set();
         }
     }
 
     /// Puts the packets into the evidence.
-    pub(crate) fn finish(self, evidence: &mut Evidence) {
+    pub fn finish(self, evidence: &mut Evidence) {
         self.stop();
+        let broken = |why: String| broken(&self.what, why);
         let captured = match self.running {
-            Err(missing) => {
-                evidence.missing_evidence.push(missing);
-                return;
-            }
+            Err(missing) => return evidence.missing_evidence.push(missing),
             Ok(running) => running.thread.join(),
         };
         let why = match captured {
             Ok(Ok((packets, missing))) => {
                 evidence.packets = Some(packets);
-                evidence.missing_evidence.extend(missing);
-                return;
+                return evidence.missing_evidence.extend(missing);
             }
             Ok(Err(error)) => format!("{error:#}"),
             Err(_) => "analysing them failed (a bug of netwhy)".to_string(),
         };
-        let source = model::Source::Packets;
-        evidence.missing_evidence.push(MissingEvidence {
-            capability: Capability::Broken,
-            source,
-            what: self.what,
-            why,
-            how_to_observe: None,
-        });
+        evidence.missing_evidence.push(broken(why));
+    }
+}
+
+fn broken(what: &str, why: String) -> MissingEvidence {
+    MissingEvidence {
+        capability: Capability::Broken,
+        source: model::Source::Packets,
+        what: what.to_string(),
+        why,
+        how_to_observe: None,
     }
 }
 
@@ -160,21 +172,15 @@ fn run(
     mut sources: Vec<Source>,
     max_packets: Option<u64>,
     stop: &Stop,
+    snapshot_requests: mpsc::Receiver<SnapshotRequest>,
 ) -> anyhow::Result<(Packets, Vec<MissingEvidence>)> {
     let mut analysis = Analysis::new(&sources, None, HOW_TO_DROP_FEWER);
+    analysis.answer(snapshot_requests);
     let until = Until { time: None, count: max_packets, stop };
     let mut missing = Vec::new();
-    let mut note = |why: String| {
-        missing.push(MissingEvidence {
-            capability: Capability::Broken,
-            source: model::Source::Packets,
-            what: "packets of an interface".to_string(),
-            why,
-            how_to_observe: None,
-        });
-    };
+    let mut note = |why: String| missing.push(broken("packets of an interface", why));
     capture_loop::run(&mut sources, &until, &mut analysis, &mut note)?;
-    let (packets, more) = analysis.finish()?;
+    let (packets, more) = analysis.finish();
     missing.extend(more);
     Ok((packets, missing))
 }

@@ -15,7 +15,7 @@ use wire::capture::write::Flags;
 const MAX_WAIT: Duration = Duration::from_millis(200);
 
 /// Takes the packets of a capture.
-pub(crate) trait Sink {
+pub trait Sink {
     /// The counters of an interface, up to now.
     fn counted(&mut self, interface: usize, counts: Counts);
 
@@ -27,27 +27,32 @@ pub(crate) trait Sink {
 }
 
 /// An interface to capture on.
-pub(crate) struct Source {
-    pub(crate) ring: PacketRing,
-    pub(crate) filter: Filter,
+pub struct Source {
+    /// Its ring of packets.
+    pub ring: PacketRing,
+    /// Which of them are captured.
+    pub filter: Filter,
     /// Whether the interface was removed.
     is_gone: bool,
 }
 
 /// When to stop.
-pub(crate) struct Until<'a> {
-    pub(crate) time: Option<Duration>,
-    pub(crate) count: Option<u64>,
-    pub(crate) stop: &'a Stop,
+pub struct Until<'a> {
+    /// After this time.
+    pub time: Option<Duration>,
+    /// After so many packets.
+    pub count: Option<u64>,
+    /// When this is set.
+    pub stop: &'a Stop,
 }
 
 impl Source {
-    pub(crate) fn new(ring: PacketRing, filter: Filter) -> Self {
+    fn new(ring: PacketRing, filter: Filter) -> Self {
         Source { ring, filter, is_gone: false }
     }
 
     /// Whether the interface was removed.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         self.is_gone
     }
 
@@ -80,7 +85,7 @@ impl Source {
 }
 
 /// Opens an interface with a filter, or returns why that is no filter.
-pub(crate) fn source(
+pub fn source(
     name: &str,
     settings: Settings,
     filter: &str,
@@ -91,13 +96,13 @@ pub(crate) fn source(
 }
 
 /// Starts to capture.
-pub(crate) fn start(sources: &mut [Source]) -> sys::Result<()> {
+pub fn start(sources: &mut [Source]) -> sys::Result<()> {
     sources.iter_mut().try_for_each(|source| source.ring.start(source.filter.kernel_program()))
 }
 
 /// Captures until it is time to stop, then takes what is left in the rings. `note` is called when an
 /// interface goes down or is removed.
-pub(crate) fn run(
+pub fn run(
     sources: &mut [Source],
     until: &Until<'_>,
     sink: &mut dyn Sink,
