@@ -10,6 +10,7 @@ use model::Evidence;
 use serde::Deserialize;
 
 use crate::failure::Failure;
+use crate::output;
 
 /// Most bytes of JSON that are read: evidence of 100,000 sockets takes about 200 MB.
 const MAX_JSON_BYTES: u64 = 2 << 30;
@@ -48,7 +49,7 @@ impl Destination {
     /// Writes the evidence and renames the file; returns the size of the file.
     pub(crate) fn write(mut self, evidence: &Evidence) -> anyhow::Result<u64> {
         let Some((temporary, file)) = self.temporary.take() else {
-            encode(evidence, std::io::stdout().lock())?;
+            encode(evidence, output::binary().lock())?;
             return Ok(0);
         };
         let path = self.path.clone().unwrap_or_default();

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
             if error.downcast_ref::<std::io::Error>().is_some_and(output::is_broken_pipe) {
                 return ExitCode::SUCCESS;
             }
-            eprintln!("netwhy: {}", output::harmless(&format!("{error:#}")));
+            eprintln!("netwhy: {}", text::sanitize::output(&format!("{error:#}")));
             ExitCode::from(failure.map_or(Failure::OBSERVE, Failure::code))
         }
     }

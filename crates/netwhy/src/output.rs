@@ -1,17 +1,23 @@
-//! What reaches the terminal or a file: the one door for text, JSON, notes and screens.
+//! Standard output, standard error and files: all text, JSON and notes of netwhy pass here, and tidy
+//! knows that nothing else prints.
 //!
-//! Strings of strangers are sanitized where they enter a line (`text::sanitize::line`); whatever was
-//! forgotten is stopped here, as everything but rows in bulk passes [`sanitize::output`].
+//! Untrusted strings are sanitized where they enter a line (`text::sanitize::line`). Whatever was
+//! forgotten is caught here: all text passes [`sanitize::output`]. Only [`rows`] and [`binary`] don't.
 
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use model::{Report, Severity};
+use sys::Stop;
 use text::{Style, sanitize};
 
 use crate::options::{FailOn, ReportOptions, When};
+
+/// Time between two checks whether a command that repeats is stopped.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The style of a report that is printed to standard output or standard error, or written to a file.
 pub(crate) fn style(options: &ReportOptions, to_stderr: bool) -> Style {
@@ -27,8 +33,18 @@ pub(crate) fn style(options: &ReportOptions, to_stderr: bool) -> Style {
     }
 }
 
+/// The style of standard output.
+pub(crate) fn stdout_style() -> Style {
+    terminal_style(&std::io::stdout())
+}
+
+/// Whether standard output is a terminal.
+pub(crate) fn stdout_is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
 /// The style of a stream: colours (unless `NO_COLOR` is set) and the width of the terminal, if it is one.
-pub(crate) fn terminal_style(stream: &(impl std::io::IsTerminal + std::os::fd::AsFd)) -> Style {
+fn terminal_style(stream: &(impl std::io::IsTerminal + std::os::fd::AsFd)) -> Style {
     if !stream.is_terminal() {
         return Style::default();
     }
@@ -54,6 +70,27 @@ pub(crate) fn print(text: &str, file: Option<&Path>, to_stderr: bool) -> anyhow:
     }
 }
 
+/// A document of JSON as text: indented, with control characters escaped.
+pub(crate) fn json(document: &impl serde::Serialize) -> anyhow::Result<String> {
+    let text = serde_json::to_string_pretty(document).context("cannot serialize the document")?;
+    Ok(format!("{}\n", sanitize::json(&text)))
+}
+
+/// Prints a line about what netwhy does to standard error, which nobody may read.
+pub(crate) fn note(text: &str) {
+    let _ = print(&format!("{text}\n"), None, true);
+}
+
+/// Standard output for rows in bulk, whose cells are sanitized one by one.
+pub(crate) fn rows() -> std::io::Stdout {
+    std::io::stdout()
+}
+
+/// Standard output for what is no text: a capture, evidence in a compressed file.
+pub(crate) fn binary() -> std::io::Stdout {
+    std::io::stdout()
+}
+
 /// Standard output, or a file that is opened before the right to do so is given up.
 pub(crate) struct Output(Option<(PathBuf, File)>);
 
@@ -68,9 +105,9 @@ impl Output {
 
     pub(crate) fn write(self, text: &str) -> anyhow::Result<()> {
         let Some((path, mut file)) = self.0 else { return print(text, None, false) };
-        // What is no file, a pipe for instance, cannot be cut.
+        // A pipe, for instance, cannot be truncated.
         let _ = file.set_len(0);
-        file.write_all(text.as_bytes()).with_context(|| unwritten(&path))
+        file.write_all(sanitize::output(text).as_bytes()).with_context(|| unwritten(&path))
     }
 }
 
@@ -83,9 +120,23 @@ pub(crate) fn is_broken_pipe(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::BrokenPipe
 }
 
-/// Text without what acts on a terminal.
-pub(crate) fn harmless(text: &str) -> String {
-    sanitize::output(text).into_owned()
+/// Shows screens of rows until stopped, one in each interval.
+pub(crate) fn repeat(
+    interval: Duration,
+    stop: &Stop,
+    rows: &mut dyn FnMut(&mut Vec<u8>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    while !stop.is_set() {
+        let next = Instant::now() + interval;
+        let mut text = Vec::new();
+        rows(&mut text)?;
+        screen(&text)?;
+        while !stop.is_set() && Instant::now() < next {
+            let rest = next.saturating_duration_since(Instant::now());
+            std::thread::sleep(STOP_POLL_INTERVAL.min(rest));
+        }
+    }
+    Ok(())
 }
 
 /// Shows one screen of a command that repeats: on a terminal in place of the one before, cut to

@@ -3,11 +3,28 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use model::Series;
-use text::{count, number};
+use text::{count, number, sanitize};
 
-use crate::output;
+/// A progress line on standard error, if that is a terminal and `is_shown`. The template is a constant of
+/// this program.
+pub(crate) fn bar(template: &str, is_shown: bool) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() && is_shown {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(None, target);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        // A whole number a second.
+        let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = out.write_str(&number(state.per_sec() as u64));
+        };
+        bar.set_style(style.with_key("rate", rate));
+    }
+    bar
+}
 
 /// The live line on standard error: the countdown, and what was found so far.
 pub(crate) struct Line {
@@ -17,15 +34,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(time: Option<Duration>) -> Self {
-        let shown = std::io::stderr().is_terminal();
-        let target =
-            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
-        // A fixed template: it cannot fail.
-        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
-            bar.set_style(style);
-        }
-        Line { bar, time }
+        Line { bar: bar("{wide_msg}", true), time }
     }
 
     /// Shows the countdown, and what the window has found so far.
@@ -33,7 +42,7 @@ impl Line {
         if self.bar.is_hidden() {
             return;
         }
-        let found = output::harmless(&words(&series()));
+        let found = words(&series());
         let left = self.time.map(|time| time.saturating_sub(elapsed));
         self.show(match left {
             Some(left) => format!("watching, {:.1} s left: {found}", left.as_secs_f64()),
@@ -41,8 +50,8 @@ impl Line {
         });
     }
 
-    pub(crate) fn show(&self, words: String) {
-        self.bar.set_message(words);
+    pub(crate) fn show(&self, text: String) {
+        self.bar.set_message(sanitize::line(&text).into_owned());
         self.bar.tick();
     }
 

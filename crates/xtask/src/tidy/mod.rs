@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: rules of the house that neither compiler nor clippy know.
 //!
-//! One file a rule; [`CHECKS`] is the list. A check looks and says what is wrong where; none
-//! mends anything, and none advises: what it says fails the gate.
+//! One file for each check; [`CHECKS`] is the list. A check reports what is wrong and where. It changes
+//! nothing, and gives no advice: what it reports fails the gate.
 
 use crate::repository::root;
 use crate::tree::Tree;
@@ -14,6 +14,7 @@ mod heads;
 mod lengths;
 mod machine_paths;
 mod panics;
+mod printing;
 mod problem;
 mod readme;
 mod rooms;
@@ -36,6 +37,7 @@ const CHECKS: &[Check] = &[
     Check { name: "heads", run: heads::check },
     Check { name: "unsafe", run: unsafe_code::check },
     Check { name: "panics", run: panics::check },
+    Check { name: "printing", run: printing::check },
     Check { name: "tables", run: tables::check },
     Check { name: "readme", run: readme::check },
     Check { name: "fresh docs", run: fresh::check },

@@ -100,7 +100,7 @@ pub(super) struct Total {
 impl Files {
     /// Writes to standard output.
     pub(super) fn standard(head: Vec<u8>, interfaces: usize) -> Self {
-        let out = Out::Standard(io::stdout());
+        let out = Out::Standard(crate::output::binary());
         Files::of(out, Names::one(Path::new("-")), Limits::default(), head, interfaces)
     }
 

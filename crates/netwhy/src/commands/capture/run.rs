@@ -1,13 +1,12 @@
 //! Opens interfaces and files, drops root, captures, reports.
 
-use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use sys::Stop;
 use sys::filter::Filter;
 use sys::packet_ring::{Counts, Settings};
 use sys::privileges::{self, User};
-use text::{bytes, count, duration, number, sanitize};
+use text::{bytes, count, duration, number};
 use wire::capture::write::{self, Flags};
 use wire::capture::{LinkType, Packet};
 
@@ -33,7 +32,7 @@ struct Sinks {
 /// `netwhy capture -i INTERFACE -w FILE [FILTER]`
 pub(crate) fn run(options: &CaptureOptions) -> anyhow::Result<u8> {
     options.check().map_err(Failure::Usage)?;
-    if options.to_standard() && io::stdout().is_terminal() {
+    if options.to_standard() && output::stdout_is_terminal() {
         let text = "will not write packets to a terminal: name a file with -w, or use a pipe";
         return Err(Failure::Usage(text.to_string()).into());
     }
@@ -282,6 +281,5 @@ fn summary(sinks: &Sinks, counts: Counts, time: Duration, to_standard: bool) -> 
 
 /// Prints a line to standard error, which nobody may read.
 fn note(text: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(io::stderr(), "{}", sanitize::output(text));
+    output::note(text);
 }

@@ -27,7 +27,7 @@ pub(super) fn write(
         let json = serde_json::json!({
             "count": size.count, "max": size.max, "buckets": size.buckets, "table": table,
         });
-        writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
+        out.write_all(crate::output::json(&json)?.as_bytes())?;
         return Ok(out.flush()?);
     }
     writeln!(out, "{}", totals(size, table))?;

@@ -9,7 +9,7 @@ use crate::output;
 
 /// `netwhy explain [CAUSE]`
 pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<u8> {
-    let style = output::terminal_style(&std::io::stdout());
+    let style = output::stdout_style();
     let text = match &options.cause {
         None => list(options.json, style)?,
         Some(id) => page(id, options.json, style)?,
@@ -25,7 +25,7 @@ fn list(json: bool, style: Style) -> anyhow::Result<String> {
             .iter()
             .map(|cause| serde_json::json!({ "cause": cause.id, "title": cause.title }))
             .collect();
-        return Ok(format!("{}\n", serde_json::to_string_pretty(&causes)?));
+        return output::json(&causes);
     }
     let mut table = Table::new([Column::left(""), Column::left("")]);
     for cause in TABLE {
@@ -50,7 +50,7 @@ fn page(id: &str, json: bool, style: Style) -> anyhow::Result<String> {
     let page = diagnose::page(cause.id).unwrap_or_default();
     if json {
         let json = serde_json::json!({ "cause": cause.id, "title": cause.title, "page": page });
-        return Ok(format!("{}\n", serde_json::to_string_pretty(&json)?));
+        return output::json(&json);
     }
     Ok(report::markdown_to_terminal(&page, style))
 }

@@ -155,6 +155,5 @@ fn json(load: &HttpLoad, report: Option<&Report>) -> anyhow::Result<String> {
         document.undecided.clone_from(&report.undecided);
         document.missing_evidence.clone_from(&report.missing_evidence);
     }
-    let json = serde_json::to_string_pretty(&document).context("cannot serialize the report")?;
-    Ok(format!("{}\n", text::sanitize::json(&json)))
+    output::json(&document)
 }

@@ -65,8 +65,7 @@ fn run_scenarios(options: &LabRunOptions) -> anyhow::Result<u8> {
         }
     }
     if options.json {
-        let text = serde_json::to_string_pretty(&outcomes)?;
-        output::print(&format!("{text}\n"), None, false)?;
+        output::print(&output::json(&outcomes)?, None, false)?;
     }
     Ok(exit_code(&outcomes))
 }
@@ -94,7 +93,7 @@ fn score(options: &LabScoreOptions) -> anyhow::Result<u8> {
     let score = Score::of(&outcomes);
     let text = if options.json {
         let all = serde_json::json!({ "score": score, "outcomes": outcomes });
-        format!("{}\n", serde_json::to_string_pretty(&all)?)
+        output::json(&all)?
     } else {
         show::score(&score)
     };
@@ -146,7 +145,7 @@ fn shell(options: &LabShellOptions) -> anyhow::Result<u8> {
     let mut code = Ok(0);
     let mut visit = |lab: &RunningLab<'_>| {
         runner.clear_progress();
-        eprintln!("{} is up; it is taken down when this shell ends", lab.scenario);
+        output::note(&format!("{} is up; it is taken down when this shell ends", lab.scenario));
         code = enter(&lab.hosts, options);
     };
     runner

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use lab::folder;
 use lab::outcome::Outcome;
 use lab::run::{Extent, Options, RunningLab};
@@ -16,6 +15,7 @@ use lab::scenario::Source;
 use sys::Stop;
 
 use super::netwhy::Netwhy;
+use crate::{output, progress};
 
 /// How often the progress line is drawn.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -45,16 +45,7 @@ impl Runner {
     /// Removes what killed labs have left behind, and catches signals.
     pub(super) fn new(keep: bool) -> anyhow::Result<Self> {
         folder::sweep();
-        let target = if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(None, target);
-        // A constant template: it cannot fail.
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed:>3} {wide_msg}") {
-            bar.set_style(style);
-        }
+        let bar = progress::bar("{spinner} {elapsed:>3} {wide_msg}", true);
         bar.enable_steady_tick(PROGRESS_INTERVAL);
         let program = std::env::current_exe().context("cannot find netwhy's own program")?;
         Ok(Runner {
@@ -142,11 +133,14 @@ impl Runner {
     /// Keeps a lab until Ctrl-C.
     fn wait_for_user(&self, lab: &RunningLab<'_>) {
         self.bar.suspend(|| {
-            eprintln!("{} keeps running until Ctrl-C; to enter it:", lab.scenario);
+            output::note(&format!("{} keeps running until Ctrl-C; to enter it:", lab.scenario));
             for (host, pid) in &lab.hosts {
-                eprintln!("  netwhy lab shell {} {host}    (netwhy --netns {pid})", lab.scenario);
+                output::note(&format!(
+                    "  netwhy lab shell {} {host}    (netwhy --netns {pid})",
+                    lab.scenario
+                ));
             }
-            eprintln!("  its files: {}", lab.folder.display());
+            output::note(&format!("  its files: {}", lab.folder.display()));
         });
         while !self.stop.is_set() {
             std::thread::sleep(STOP_POLL_INTERVAL);

@@ -69,7 +69,7 @@ pub(super) fn list_json(all: &[(String, Scenario)]) -> anyhow::Result<String> {
             })
         })
         .collect();
-    Ok(format!("{}\n", serde_json::to_string_pretty(&rows)?))
+    crate::output::json(&rows)
 }
 
 /// One outcome in full.

@@ -1,11 +1,10 @@
 //! Reads capture files: packets into evidence, to a watcher, into an annotated copy.
 
-use std::io::IsTerminal as _;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::ProgressBar;
 use model::{Evidence, MissingEvidence, Source};
 use streams::{Collected, CollectedSegment, Collector};
 use sys::Stop;
@@ -17,6 +16,7 @@ use super::annotate::Annotated;
 use super::options::PcapOptions;
 use super::watcher::Watcher;
 use crate::failure::Failure;
+use crate::{output, progress};
 use session::packets::evidence;
 
 /// Packets between two updates of the progress line and two checks for Ctrl-C.
@@ -47,7 +47,7 @@ impl CaptureReader {
         let filter = watcher.as_ref().and_then(|watcher| watcher.filter.as_ref());
         let filter = filter.map(|filter| filter.text().to_string());
         let names = options.files.iter().map(|file| file.display().to_string()).collect();
-        let mut reader = CaptureReader::with_progress(names, stop, progress(!options.follow));
+        let mut reader = CaptureReader::with_progress(names, stop, progress_bar(!options.follow));
         reader.filter = filter;
         if let Some(watcher) = watcher {
             reader.is_watched = true;
@@ -58,7 +58,7 @@ impl CaptureReader {
 
     /// Reads no files: the caller hands over the packets.
     pub(super) fn without_files(names: Vec<String>, stop: &Stop) -> Self {
-        CaptureReader::with_progress(names, stop, progress(true))
+        CaptureReader::with_progress(names, stop, progress_bar(true))
     }
 
     fn with_progress(names: Vec<String>, stop: &Stop, progress: ProgressBar) -> Self {
@@ -249,7 +249,7 @@ impl CaptureReader {
             let commented = text::count(annotated.finish()?, "packet");
             let path = path.display().to_string();
             let path = text::sanitize::line(&path);
-            eprintln!("netwhy: wrote {path} with comments on {commented}");
+            output::note(&format!("netwhy: wrote {path} with comments on {commented}"));
         }
         let collector = std::mem::take(&mut self.collector);
         let (collected, watch) =
@@ -293,28 +293,12 @@ fn selects(
     })
 }
 
+/// The progress line: packets so far.
+fn progress_bar(is_shown: bool) -> ProgressBar {
+    progress::bar("{spinner} {elapsed} {human_pos} packets, {rate}/s", is_shown)
+}
+
 /// Opens a capture.
 pub(super) fn open(file: &Path) -> anyhow::Result<Capture> {
     Ok(Capture::open(file).map_err(|error| Failure::Observe(error.to_string()))?)
-}
-
-/// The progress line on a terminal: packets so far.
-fn progress(is_shown: bool) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() && is_shown {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(None, target);
-    // A fixed template: it cannot fail.
-    if let Ok(style) =
-        ProgressStyle::with_template("{spinner} {elapsed} {human_pos} packets, {rate}/s")
-    {
-        // A whole number of packets per second.
-        let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-            let _ = out.write_str(&text::number(state.per_sec() as u64));
-        };
-        bar.set_style(style.with_key("rate", rate));
-    }
-    bar
 }

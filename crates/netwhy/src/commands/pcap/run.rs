@@ -1,7 +1,6 @@
 //! `netwhy pcap`: reads the captures, diagnoses them, prints the report or one stream.
 
 use sys::Stop;
-use text::sanitize;
 
 use super::depth;
 use super::filter::Filter;
@@ -74,7 +73,7 @@ fn report(options: &PcapOptions, stop: &Stop) -> anyhow::Result<u8> {
         };
         output::print(&text, options.report.output.as_deref(), false)?;
     }
-    eprint!("{}", sanitize::output(&written));
+    output::print(&written, None, true)?;
     Ok(output::severity_code(&report, &options.report))
 }
 
@@ -123,7 +122,7 @@ fn one_stream(options: &PcapOptions, choice: &StreamChoice, stop: &Stop) -> anyh
     let text = if options.report.json {
         let schema_version = model::StreamInDepth::SCHEMA_VERSION;
         let document = model::StreamInDepth { schema_version, stream, depth };
-        format!("{}\n", sanitize::json(&serde_json::to_string_pretty(&document)?))
+        output::json(&document)?
     } else {
         show::stream(&stream, depth.as_ref(), filter, output::style(&options.report, false))
     };

@@ -71,7 +71,7 @@ impl Tables {
     /// Writes one table to standard output.
     fn print(&mut self, table: TableName) -> std::io::Result<()> {
         fn to<Row>(table: &mut Table<Row>) -> std::io::Result<()> {
-            let csv = Csv::begin(BufWriter::new(std::io::stdout()), &table.columns)?;
+            let csv = Csv::begin(BufWriter::new(crate::output::rows()), &table.columns)?;
             table.writers.push((PathBuf::from(STANDARD_OUTPUT), Box::new(csv)));
             Ok(())
         }

@@ -11,6 +11,5 @@ pub(super) fn print_json(report: PingReport) -> anyhow::Result<()> {
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
         ..report
     };
-    let json = serde_json::to_string_pretty(&report)?;
-    output::print(&format!("{}\n", text::sanitize::json(&json)), None, false)
+    output::print(&output::json(&report)?, None, false)
 }

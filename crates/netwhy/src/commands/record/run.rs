@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::options::RecordOptions;
-use crate::evidence_file;
 use crate::options::plan;
 use crate::window::{enter, observe_command};
+use crate::{evidence_file, output};
 
 /// `netwhy record -o FILE [-- COMMAND]`
 pub(crate) fn run(options: &RecordOptions) -> anyhow::Result<u8> {
@@ -16,11 +16,11 @@ pub(crate) fn run(options: &RecordOptions) -> anyhow::Result<u8> {
     let bytes = file.write(&evidence)?;
     if options.output != Path::new("-") {
         let path = options.output.display().to_string();
-        eprintln!(
+        output::note(&format!(
             "saved {} of evidence; diagnose it with: netwhy diagnose {}",
             text::bytes(bytes),
             text::sanitize::line(&path)
-        );
+        ));
     }
     Ok(code.unwrap_or(0))
 }

@@ -7,6 +7,8 @@ use sys::Machine as _;
 use sys::real::RealMachine;
 use text::sanitize;
 
+use crate::output;
+
 /// The owner of each socket by the socket's inode: `name(pid)`, or `name(pid)+2` if two more processes
 /// hold it.
 pub(super) type Owners = HashMap<u32, String>;
@@ -53,10 +55,10 @@ pub(super) fn owners(
     }
     if denied > 0 {
         let processes = text::count(denied, "process");
-        eprintln!(
+        output::note(&format!(
             "netwhy: cannot read the open files of {processes}: their sockets are shown without a \
              process; run as root"
-        );
+        ));
     }
     let name = |(pid, more): (u32, u32)| {
         let name = names.get(&pid).map_or("?", String::as_str);

@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use observe::sockets::dump;
@@ -30,19 +29,11 @@ pub(crate) fn run(options: &SocketsOptions) -> anyhow::Result<u8> {
     window::enter(&options.netns)?;
     let selection = Selection::new(options)?;
     let machine = RealMachine::new();
-    let Some(every) = options.watch else {
-        show(&machine, options, &selection, &mut std::io::stdout().lock())?;
-        return Ok(0);
-    };
-    let stop = Stop::on_signals()?;
-    while !stop.is_set() {
-        let next = Instant::now() + every;
-        let mut screen = Vec::new();
-        show(&machine, options, &selection, &mut screen)?;
-        output::screen(&screen)?;
-        while !stop.is_set() && Instant::now() < next {
-            std::thread::sleep(Duration::from_millis(50).min(next - Instant::now()));
-        }
+    match options.watch {
+        None => show(&machine, options, &selection, &mut output::rows())?,
+        Some(interval) => output::repeat(interval, &Stop::on_signals()?, &mut |out| {
+            show(&machine, options, &selection, out)
+        })?,
     }
     Ok(0)
 }

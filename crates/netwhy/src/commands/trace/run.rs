@@ -1,6 +1,5 @@
 //! Runs `netwhy trace`.
 
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use model::{Route, TraceReport};
@@ -29,11 +28,10 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<u8> {
             netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
             route,
         };
-        let json = serde_json::to_string_pretty(&report)?;
-        output::print(&format!("{}\n", text::sanitize::json(&json)), None, false)?;
+        output::print(&output::json(&report)?, None, false)?;
     } else if options.watch.is_none() {
         output::print(&show::text(&route), None, false)?;
-    } else if !std::io::stdout().is_terminal() {
+    } else if !output::stdout_is_terminal() {
         output::print(&table::text(&route), None, false)?;
     }
     Ok(code)
@@ -48,7 +46,7 @@ fn watch(
 ) -> anyhow::Result<Route> {
     let queries = settings.queries;
     let mut tracer = Tracer::open(settings).map_err(failure)?;
-    let redraw = !options.json && std::io::stdout().is_terminal();
+    let redraw = !options.json && output::stdout_is_terminal();
     let mut rounds = 0;
     while !stop.is_set() && options.count.is_none_or(|count| rounds < count) {
         let next_round = Instant::now() + interval;

@@ -51,8 +51,7 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
         cost: evidence.cost,
     };
     let text = if options.report.json {
-        let json = serde_json::to_string_pretty(&report)?;
-        format!("{}\n", text::sanitize::json(&json))
+        output::json(&report)?
     } else {
         show::text(&report, output::style(&options.report, false))
     };
