@@ -1,5 +1,6 @@
 //! Connections of this host, grouped for findings.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use model::{Evidence, ProcessName, Socket};
@@ -27,6 +28,22 @@ pub(crate) fn by_process<'a>(
 pub(crate) fn owner(evidence: &Evidence, socket: &Socket) -> Option<ProcessName> {
     let process = evidence.process(socket.pid?)?;
     Some(ProcessName { name: process.name.clone(), pid: process.pid })
+}
+
+/// The processes on this host that own the ends of captured connections, each once: an end and its peer.
+pub(crate) fn owners_of_ends(
+    evidence: &Evidence,
+    ends: impl Iterator<Item = (SocketAddr, SocketAddr)>,
+) -> Vec<ProcessName> {
+    let ends: HashSet<(SocketAddr, SocketAddr)> = ends.collect();
+    let sockets = evidence.sockets.iter().flat_map(|table| &table.sockets);
+    let mut owners: Vec<ProcessName> = sockets
+        .filter(|socket| ends.contains(&(canonical(socket.local), canonical(socket.remote))))
+        .filter_map(|socket| owner(evidence, socket))
+        .collect();
+    owners.sort_by_key(|process| process.pid);
+    owners.dedup_by_key(|process| process.pid);
+    owners
 }
 
 /// The end that all of them share, for the subject.

@@ -7,6 +7,7 @@ use model::{Evidence, Finding, Packets, TimeCategory};
 use text::{bytes, count, micros, number};
 
 use crate::captured::{Group, StreamDirection, group_directions};
+use crate::connections::owners_of_ends;
 use crate::remedies::{advice, advice_about};
 use crate::words::title;
 
@@ -85,6 +86,9 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             advice("a larger receive buffer (tcp_rmem) only postpones it"),
         ],
     );
+    // The reader may be on this host, and have a socket that says too little by itself.
+    let ends = group.directions.iter().map(|one| (one.receiver(), one.sender()));
+    finding.subject.processes = owners_of_ends(evidence, ends);
     finding.subject.name = format!("{receiver} (reader) · {}", finding.subject.name);
     finding
 }
@@ -93,7 +97,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 pub(super) mod tests {
     use model::{Evidence, Stalls, TimeCategory};
 
-    use crate::fixtures::{add_stream, findings_of, healthy, set_time};
+    use crate::fixtures::{add_process, add_socket, add_stream, findings_of, healthy, set_time};
 
     use super::super::rule;
     use crate::cause::Verdict;
@@ -119,6 +123,16 @@ pub(super) mod tests {
         let finding = &findings_of(rule(&closed(2_000_000)))[0];
         assert_eq!(finding.title, "198.18.0.1:4000 stops reading");
         assert!(finding.subject.name.starts_with("198.18.0.1:4000 (reader)"));
+    }
+
+    #[test]
+    fn names_the_process_of_a_reader_on_this_host() {
+        let mut evidence = closed(2_000_000);
+        add_process(&mut evidence, 812, "reader");
+        add_socket(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80", Some(812));
+        let finding = &findings_of(rule(&evidence))[0];
+        assert_eq!(finding.subject.processes.len(), 1);
+        assert_eq!(finding.subject.processes[0].pid, 812);
     }
 
     #[test]
