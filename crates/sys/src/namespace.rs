@@ -126,7 +126,7 @@ fn find(name_or_pid: &str) -> Option<PathBuf> {
 
 fn missing(name_or_pid: &str) -> String {
     if name_or_pid.parse::<u32>().is_ok() {
-        return "no namespace has that name, and no process that id".into();
+        return "no namespace has that name, and no process has that id".into();
     }
     let mut names: Vec<String> = std::fs::read_dir(NETNS_FOLDER)
         .map(|entries| {
@@ -135,7 +135,7 @@ fn missing(name_or_pid: &str) -> String {
         .unwrap_or_default();
     names.sort();
     if names.is_empty() {
-        "no namespace has a name (ip netns list)".into()
+        "no namespace has that name, nor any other (ip netns list)".into()
     } else {
         format!("no namespace has that name; these exist: {}", names.join(", "))
     }

@@ -146,8 +146,8 @@ fn invalid_arguments_are_refused_with_a_reason() {
     let Some(_alone) = need(&["ip"]) else { return };
     for (arguments, code, expected) in [
         (&["explain", "accept-queue-overlow"][..], 2, "did you mean accept-queue-overflow?"),
-        (&["--netns", "no-such-namespace"], 3, "there is none of that name"),
-        (&["--netns", "999999999"], 3, "neither a namespace"),
+        (&["--netns", "no-such-namespace"], 3, "no namespace has that name"),
+        (&["--netns", "999999999"], 3, "no process has that id"),
         (&["--for", "0s"], 2, "between 200ms and 24h"),
         (&["--port", "70000"], 2, "--port"),
         (&["sockets", "--state", "open"], 2, "unknown TCP state open"),

@@ -23,9 +23,9 @@ both = { delay = "20ms", rate = "100mbit", queue = "4MB" }
 [workload]
 host = "client"
 run = "sleep ${seconds}; echo x 1"
-reads = "lines"
+output = "lines"
 figure = "x"
-lasts = "1s"
+duration = "1s"
 [[observe]]
 host = "client"
 [[steps]]
@@ -62,7 +62,7 @@ impl Far {
         let mut line = String::new();
         let mut lines = BufReader::new(shell.stderr.take().expect("standard error"));
         lines.read_line(&mut line).expect("a line");
-        assert!(line.contains("stands"), "{line}");
+        assert!(line.contains(" is up"), "{line}");
         Far { shell, name, program, _folder: folder }
     }
 

@@ -324,7 +324,7 @@ fn a_limited_link_in_the_middle_is_found() {
     let printed = folder.path().join("lab");
     let file = std::fs::File::create(&printed).expect("a file");
     let lab = netwhy()
-        .args(["lab", "run", "middle-link-limited", "--no-mend", "--keep"])
+        .args(["lab", "run", "middle-link-limited", "--no-fix", "--keep"])
         .stdin(Stdio::null())
         .stderr(file.try_clone().expect("the file"))
         .stdout(file)
