@@ -1,79 +1,80 @@
-//! What packets say in clear: HTTP/1, TLS, names that were looked up.
+//! What packets carry in clear: HTTP/1, TLS metadata, DNS.
 
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-/// Answers of HTTP with one status.
+/// HTTP responses with one status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatusCount {
     /// From 100 to 599.
     pub status: u16,
-    /// How often it came.
+    /// Responses.
     pub count: u64,
 }
 
-/// What was asked for by HTTP and slowly answered.
+/// An HTTP request with slow responses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowRequest {
-    /// Method and path; what stands behind a `?` is left out.
+    /// Method and path, without the query (from `?` on).
     pub request: String,
-    /// Turns whose answer began 10 ms after the request and later, the way not counted.
+    /// Exchanges with a server think time of at least 10 ms, the round trip subtracted.
     pub exchanges: u64,
-    /// From those requests to the first bytes of their answers, the way not counted, microseconds.
+    /// Server think time of these exchanges, the round trip subtracted, microseconds.
     pub think_time_us: u64,
 }
 
-/// TLS of a stream, as far as it is in clear.
+/// TLS metadata of a stream, as far as it is in clear.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapturedTls {
-    /// The host that the ClientHello asks for; `None`: none, or it was not captured.
+    /// Server name (SNI) of the ClientHello; `None`: it has none, or was not captured.
     pub server_name: Option<String>,
-    /// From the ClientHello until both ends encrypt, as seen at the place of capture, microseconds;
-    /// `None`: that was not seen.
+    /// From the ClientHello until both ends encrypt, as seen at the capture point, microseconds;
+    /// `None`: not captured.
     pub handshake_us: Option<u64>,
     /// Number of the alert that ended the handshake (RFC 8446, 6.2).
     pub alert: Option<u8>,
 }
 
-/// A name server, as its clients had it (DNS over UDP and TCP).
+/// A name server, as its clients saw it (DNS over UDP and TCP).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resolver {
     /// Its address and port.
     pub server: SocketAddr,
-    /// Queries that clients sent to it.
+    /// Queries from clients.
     pub queries: u64,
-    /// Those that it answered before they were repeated.
+    /// Queries that it answered before the client retried.
     pub answers: u64,
-    /// Answers that it failed or refused (SERVFAIL, REFUSED).
+    /// Answers with SERVFAIL or REFUSED.
     pub failures: u64,
-    /// Queries that were repeated, there or at another server, or waited for 1 s and more at the end.
+    /// Queries that the client retried, here or at another server, or that had been open for 1 s or
+    /// more at the end of the capture.
     pub unanswered: u64,
-    /// Answers that took 1 s and more.
+    /// Answers that took 1 s or more.
     pub slow: u64,
     /// Median time of its answers, microseconds.
     pub answer_p50_us: Option<u64>,
     /// The same, 99th percentile.
     pub answer_p99_us: Option<u64>,
-    /// Time that clients lost with queries unanswered and slow answers, microseconds; several that one
-    /// client waits for at once for the same name count once.
+    /// Time that clients lost to unanswered queries and slow answers, microseconds; concurrent queries
+    /// of one client for the same name count once.
     pub lost_us: u64,
-    /// The look-up that waited longest for it.
+    /// The slowest look-up.
     pub worst: Option<SlowLookup>,
 }
 
-/// A name for which somebody waited.
+/// A slow look-up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowLookup {
     /// The name.
     pub name: String,
-    /// Who asked.
+    /// The client.
     pub client: IpAddr,
-    /// For how long, microseconds.
+    /// How long it waited, microseconds.
     pub waited_us: u64,
 }

@@ -21,7 +21,7 @@ pub struct Conntrack {
     /// Statistics summed over CPUs, by the names of `/proc/net/stat/nf_conntrack`
     /// (`insert_failed`, `drop`, `early_drop`, …); `None` when they could not be read.
     pub statistics: Option<BTreeMap<String, Change>>,
-    /// The table, grouped; `None` when it was not read (then as a rule it was not needed).
+    /// The table, grouped; `None` when it was not read (usually because it was not needed).
     pub table: Option<ConntrackTable>,
 }
 

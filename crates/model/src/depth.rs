@@ -1,4 +1,4 @@
-//! A captured stream in depth: its phases, turns, events and packets.
+//! A captured stream in depth: its phases, exchanges, events and packets.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use crate::{CapturedStream, TimeCategory, TimeShare};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// The one that asked for it.
+    /// The end that opened the connection.
     Client,
-    /// The one that was asked.
+    /// The end that it was opened to.
     Server,
 }
 
@@ -33,7 +33,7 @@ impl Side {
     }
 }
 
-/// One turn: a request and its answer.
+/// One exchange: a request and its response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapturedExchange {
@@ -41,7 +41,7 @@ pub struct CapturedExchange {
     pub stream: u64,
     /// Number in the stream, from 0.
     pub exchange: u64,
-    /// Who asked.
+    /// The end that sent the request.
     pub requester: Side,
     /// First byte of the request, microseconds since the first packet of the capture.
     pub at_us: u64,
@@ -49,21 +49,21 @@ pub struct CapturedExchange {
     pub request_bytes: u64,
     /// From the first byte of the request to its last, microseconds.
     pub request_us: u64,
-    /// From the last byte of the request to the first of the answer, as seen at the place of
-    /// capture, microseconds; `None`: there was no answer.
+    /// From the last byte of the request to the first byte of the response, as seen at the capture
+    /// point, microseconds; `None`: there was no response.
     pub response_wait_us: Option<u64>,
-    /// New bytes of the answer.
+    /// New bytes of the response.
     pub response_bytes: u64,
-    /// From the first byte of the request to the last of the answer, microseconds; `None`: there
-    /// was no answer.
+    /// From the first byte of the request to the last byte of the response, microseconds; `None`:
+    /// there was no response.
     pub total_us: Option<u64>,
-    /// Method of HTTP/1, where it was captured.
+    /// HTTP/1 method, where it was captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// What it asked for, up to 160 bytes with the method.
+    /// Request target, up to 160 bytes with the method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Status of the answer.
+    /// Status of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Where its time went, up to the next request; idle time is left out.
@@ -71,21 +71,21 @@ pub struct CapturedExchange {
 }
 
 impl CapturedExchange {
-    /// Time of one part, microseconds.
-    pub fn time_us(&self, part: TimeCategory) -> u64 {
+    /// Time of one category, microseconds.
+    pub fn time_us(&self, category: TimeCategory) -> u64 {
         self.time_breakdown
             .iter()
-            .find(|share| share.category == part)
+            .find(|share| share.category == category)
             .map_or(0, |share| share.time_us)
     }
 
-    /// Its time up to the next request, without idle time, microseconds: longer than from request to
-    /// answer when the answer was not all.
+    /// Its time up to the next request, without idle time, microseconds: may be longer than from the
+    /// request to the response.
     pub fn spent_us(&self) -> u64 {
         self.time_breakdown.iter().map(|share| share.time_us).sum()
     }
 
-    /// The part that took most of it.
+    /// The category with most time.
     pub fn largest(&self) -> Option<TimeShare> {
         self.time_breakdown
             .iter()
@@ -100,27 +100,27 @@ impl CapturedExchange {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
-    /// A SYN, or the answer to one, was sent again.
+    /// A SYN or SYN-ACK was retransmitted.
     SynRetransmission,
-    /// Data was sent again after duplicate or selective acknowledgements.
+    /// Data was retransmitted after duplicate or selective acknowledgements.
     FastRetransmission,
-    /// The same, after a retransmission timeout.
+    /// Data was retransmitted after a retransmission timeout.
     RtoRetransmission,
-    /// The same, lost before the place of capture.
+    /// Data was retransmitted whose original was lost before the capture point.
     RetransmissionOriginalNotCaptured,
-    /// The same, for another reason: a tail-loss probe, a sender that was mistaken.
+    /// Another retransmission: a tail-loss probe, or a sender that retransmitted without a loss.
     RetransmissionKindUnknown,
-    /// A segment arrived late and was not sent again.
+    /// A segment arrived late and was not retransmitted.
     Reordered,
     /// An end closed its window.
     ZeroWindow,
     /// A probe of a closed window.
     WindowProbe,
-    /// The window that was closed has opened: so long the other end could not send.
+    /// A closed window opened: until then the other end could not send.
     WindowStall,
     /// Nagle's algorithm held a segment until a delayed acknowledgement came.
     DelayedAckStall,
-    /// The connection was broken off.
+    /// An end sent a reset.
     Reset,
 }
 
@@ -149,48 +149,48 @@ impl EventKind {
 pub struct CapturedEvent {
     /// Number of its stream.
     pub stream: u64,
-    /// Number in the capture of the packet with which it was seen, from 1; `None`: with the end of
-    /// the stream or of the capture.
+    /// Number in the capture, from 1, of the packet that shows it; `None`: the end of the stream or of
+    /// the capture shows it.
     pub packet: Option<u64>,
     /// When, microseconds since the first packet of the capture.
     pub at_us: u64,
-    /// Whose packet it was; of a stall: who could not send.
+    /// The end that sent the packet; of a stall, the end that could not send.
     pub side: Side,
     /// What happened.
     pub event: EventKind,
     /// Bytes of data of the packet.
     pub bytes: u64,
-    /// What it cost, microseconds: how long the stall lasted, how long was waited for the repeated
-    /// segment; `None`: it has no length.
+    /// What it cost, microseconds: the length of the stall, or the wait for the retransmitted segment;
+    /// `None`: it has no length.
     pub waited_us: Option<u64>,
 }
 
-/// A part of the life of a stream. Phases follow each other without a gap.
+/// A phase of a stream. Each begins where the one before it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Phase {
-    /// Which.
+    /// Which phase.
     pub phase: PhaseKind,
     /// When it began, microseconds since the first packet of the stream.
     pub at_us: u64,
-    /// How long it was, microseconds.
+    /// Its length, microseconds.
     pub duration_us: u64,
 }
 
-/// Which part of the life of a stream.
+/// The phases of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PhaseKind {
     /// From the first SYN to the end of the handshake.
     Handshake,
-    /// From there to the first byte of data.
+    /// From the handshake to the first byte of data.
     BeforeData,
-    /// The first request and its answer.
+    /// The first request and its response.
     FirstExchange,
-    /// All others, to the last byte of data.
+    /// All other exchanges, to the last byte of data.
     LaterExchanges,
-    /// From there to the last packet.
+    /// From the last byte of data to the last packet.
     AfterData,
 }
 
@@ -202,28 +202,28 @@ pub struct CapturedPacket {
     pub packet: u64,
     /// Number in the stream, from 0.
     pub place: u64,
-    /// When it passed, nanoseconds since the first packet of the stream.
+    /// When it was captured, nanoseconds since the first packet of the stream.
     pub at_ns: i64,
-    /// The same, since the packet before it in the stream; `None`: it is the first.
+    /// The same since the previous packet of the stream; `None`: it is the first.
     pub since_ns: Option<i64>,
-    /// Who sent it.
+    /// The end that sent it.
     pub side: Side,
     /// Flags: `SYN`, `ACK`, `PSH`.
     pub flags: Vec<String>,
-    /// Its first byte in what its end sent: 0 is the SYN, 1 the first byte of data; where no SYN was
-    /// seen, the first packet has 1.
+    /// Relative sequence number: 0 is the SYN, 1 the first byte of data; without a captured SYN, the
+    /// first packet has 1.
     pub sequence: i64,
     /// Bytes of data.
     pub length: u32,
-    /// Next byte that its sender expects, counted in the same way; `None`: without the flag.
+    /// Relative acknowledgement number; `None`: the ACK flag is not set.
     pub acknowledgement: Option<i64>,
-    /// Window that it offers, bytes, scaled where the scale is known.
+    /// Advertised window, bytes, scaled where the scale is known.
     pub window: u32,
-    /// What there is to say of it.
+    /// Remarks about it.
     pub comments: Vec<String>,
 }
 
-/// One stream for programs: as in the report, and in depth.
+/// The document of `netwhy pcap --stream --json`: one stream as in the report, and in depth.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamInDepth {
@@ -232,7 +232,7 @@ pub struct StreamInDepth {
     /// As in the report.
     #[serde(flatten)]
     pub stream: CapturedStream,
-    /// In depth; `None`: its packets were not recorded.
+    /// In depth; `None`: its packets were not kept.
     pub depth: Option<StreamDepth>,
 }
 
@@ -246,34 +246,34 @@ impl StreamInDepth {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamDepth {
-    /// The parts of its life.
+    /// Its phases.
     pub phases: Vec<Phase>,
-    /// The turns that took longest, the slowest first; bounded.
+    /// The slowest exchanges, slowest first; bounded.
     pub slowest_exchanges: Vec<CapturedExchange>,
-    /// Packets of it, those that were captured twice included.
+    /// Its packets, duplicate packets of the capture included.
     pub packets: u64,
-    /// Some of them: the first, the last, and those around the worst stalls.
+    /// Some of its packets: the first, the last, and those around the worst stalls.
     pub ladder: Vec<CapturedPacket>,
-    /// What it sent over time, of the end that sent more.
+    /// What the end that sent more sent over time.
     pub curve: Curve,
 }
 
-/// What one end sent over time, in steps that are equally long.
+/// What one end sent over time, in steps of equal length.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Curve {
-    /// Who sent it; `None`: nobody sent data.
+    /// The end that sent it; `None`: neither end sent data.
     pub side: Option<Side>,
     /// Length of a step, nanoseconds.
     pub step_ns: i64,
     /// The steps, from the first packet of the stream.
     pub steps: Vec<CurveStep>,
-    /// Segments that were sent again: when, nanoseconds since the first packet of the stream, and
-    /// their first byte. Bounded: of very many, each so many is left out.
+    /// Retransmitted segments: when, nanoseconds since the first packet of the stream, and their first
+    /// byte. Bounded: of very many, only every n-th is kept.
     pub retransmitted: Vec<(i64, u64)>,
 }
 
-/// One step of a curve; bytes are counted from the first of the stream.
+/// One step of a curve; bytes count from the first byte of the stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurveStep {
@@ -281,6 +281,6 @@ pub struct CurveStep {
     pub sent: u64,
     /// Bytes acknowledged at its end.
     pub acknowledged: u64,
-    /// How far the peer's window reaches at its end; `None`: not known.
+    /// Right edge of the peer's window at its end; `None`: not known.
     pub right_edge: Option<u64>,
 }

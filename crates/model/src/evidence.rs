@@ -281,7 +281,7 @@ pub enum Origin {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
-    /// It can; the missing part was left out to stay within limits, or came too fast.
+    /// It can be read; the missing part exceeded a limit, or came too fast.
     #[default]
     Available,
     /// Reading it needs rights that netwhy does not have.

@@ -26,7 +26,7 @@ pub struct Finding {
     pub checks: Vec<Command>,
     /// What fixes it, best first.
     pub remedies: Vec<Remedy>,
-    /// Consequences that were observed too and are no findings of their own.
+    /// Consequences that were observed too; they are not reported as findings.
     pub also_causes: Vec<Consequence>,
 }
 
@@ -126,7 +126,7 @@ pub enum ImpactUnit {
     ConnectionsStalled,
     /// Packets dropped.
     PacketsDropped,
-    /// Sockets that nobody uses and nobody closes.
+    /// Sockets that are no longer used and never closed.
     SocketsLeaked,
     /// TIME_WAIT sockets destroyed early.
     TimeWaitKilled,
@@ -140,7 +140,7 @@ pub enum ImpactUnit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proof {
-    /// The word that begins the line: `queue`, `why`, `proof`, `log`.
+    /// Label of the line: `queue`, `why`, `proof`, `log`.
     pub label: String,
     /// The line, or several separated by `\n`.
     pub text: String,
@@ -238,7 +238,7 @@ pub struct Undecided {
     pub cause: String,
     /// What is missing: "the kernel's log".
     pub needs: String,
-    /// The sources that would decide it; of several ways, the one of which least is missing.
+    /// The missing sources that would decide it; of several sets, the one that lacks fewest.
     #[serde(default)]
     pub sources: Vec<Source>,
     /// What to do to observe that: "run as root".

@@ -7,14 +7,15 @@
 //! - [`process`]: processes, the applications they run, the messages of their logs
 //! - [`finding`]: causes found, with proof, checks and remedies; the report
 //! - [`remedy`]: changes that fix a cause, and commands for people
-//! - [`observation`]: what one has to do to observe a source
-//! - [`focus`]: what the user asked to look at
+//! - [`observation`]: what it takes to observe a source
+//! - [`focus`]: what the user restricted a window to
 //! - [`packets`]: captured streams
-//! - [`time_breakdown`]: the categories that the time of each went to
+//! - [`time_breakdown`]: the categories of a stream's time
 //! - [`application_protocol`]: what packets carry in clear: HTTP/1, TLS, DNS
 //! - [`path`]: two captures of the same streams, one at each end of a path
-//! - [`depth`]: one of them in depth: phases, exchanges, events, packets
-//! - [`probe`]: what netwhy measured by sending something itself; [`reports`]: the same as documents
+//! - [`depth`]: one captured stream in depth: phases, exchanges, events, packets
+//! - [`probe`]: results of active measurements; [`reports`]: their JSON documents
+//! - [`series`]: numbers of a window while it runs
 //!
 //! No input or output, no clock: a value of these types means the same on every machine.
 //! Times are milliseconds since the window began (`…_at_ms`) unless the name says otherwise,

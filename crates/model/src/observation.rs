@@ -1,8 +1,8 @@
-//! The kinds of observation that netwhy makes, and which of them each source of evidence needs.
+//! The kinds of observation, and which of them each source of evidence needs.
 
 use crate::Source;
 
-/// What one has to do to observe a source.
+/// What it takes to observe a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Observation {
     /// Watch the host.
@@ -16,7 +16,7 @@ pub enum Observation {
 }
 
 impl Source {
-    /// What one has to do to observe it.
+    /// What it takes to observe it.
     pub fn observation(self) -> Observation {
         match self {
             Source::Sockets

@@ -1,4 +1,4 @@
-//! What packets tell: captured streams, and where the time of each went.
+//! Captured streams, and where the time of each went.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CapturedTls, Resolver, SlowRequest, StatusCount, TimeCategory, TimeShare};
 
-/// The packets of one observation: capture files, or a capture of the window.
+/// The packets of one observation: of capture files, or captured during the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Packets {
@@ -14,15 +14,15 @@ pub struct Packets {
     pub sources: Vec<String>,
     /// Packets of any kind.
     pub packets: u64,
-    /// TCP segments, those that were captured twice included.
+    /// TCP segments, duplicate packets of the capture included.
     pub segments: u64,
-    /// Segments that were captured twice.
+    /// Duplicate packets: segments that the capture has more than once.
     pub duplicate_packets: u64,
-    /// Packets that the capture itself lost, where that was told.
+    /// Packets that the capture itself dropped, where it reports them.
     pub dropped_by_capture: u64,
     /// TCP streams.
     pub streams: u64,
-    /// Those of them that a filter selected, which all below is of; `None`: no filter was given.
+    /// Streams that the filter selected; everything below is about them. `None`: no filter was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected: Option<u64>,
     /// The filter.
@@ -32,20 +32,20 @@ pub struct Packets {
     pub first_unix_us: i64,
     /// From the first packet to the last, microseconds.
     pub span_us: u64,
-    /// All streams added up, by the end that serves, those with most lost time first; bounded.
+    /// All streams summed by server address and port, most lost time first; bounded.
     pub services: Vec<Service>,
-    /// Name servers that were asked, those for which clients waited longest first; bounded.
+    /// Name servers that were queried, those that clients waited for longest first; bounded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resolvers: Vec<Resolver>,
-    /// The streams that lost most time; bounded, see `streams` for how many there were.
+    /// The streams that lost most time; bounded, `streams` has the number of all.
     pub worst: Vec<CapturedStream>,
 }
 
 impl Packets {
-    /// What stands in `from` before the name of an interface whose packets were not written.
+    /// Prefix in `sources` of an interface whose packets were not written to a file.
     pub const INTERFACE_PREFIX: &str = "interface ";
 
-    /// The interfaces that they come from, when no file has them.
+    /// The interfaces whose packets were not written to a file.
     pub fn interfaces(&self) -> Vec<&str> {
         self.sources.iter().filter_map(|name| name.strip_prefix(Self::INTERFACE_PREFIX)).collect()
     }
@@ -65,63 +65,63 @@ impl Packets {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Service {
-    /// The end that serves; where no handshake was seen, the end with the lower port.
+    /// The server's end; without a captured handshake, the end with the lower port.
     pub server: SocketAddr,
     /// Streams.
     pub streams: u64,
-    /// Turns: requests, or what looks like them.
+    /// Exchanges: a request, or data that looks like one, with its response.
     pub exchanges: u64,
-    /// New bytes, both ways.
+    /// New bytes, both directions.
     pub bytes: u64,
-    /// Segments with data, both ways.
+    /// Segments with data, both directions.
     pub data_segments: u64,
-    /// Segments that were sent again, both ways.
+    /// Retransmitted segments, both directions.
     pub retransmitted: u64,
-    /// Median time of a turn, from the first byte of the request to the last of the answer,
-    /// microseconds; `None` without turns that were answered.
+    /// Median time of an exchange, from the first byte of the request to the last byte of the response,
+    /// microseconds; `None` without responses.
     pub exchange_p50_us: Option<u64>,
     /// The same, 99th percentile.
     pub exchange_p99_us: Option<u64>,
-    /// Where time went; parts without any are left out.
+    /// Where the time went; categories without any time are left out.
     pub time_breakdown: Vec<TimeShare>,
-    /// Answers of HTTP/1 by their status, where it was captured.
+    /// HTTP/1 responses by status, where it was captured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<StatusCount>,
-    /// What HTTP/1 asked for and what was answered slowly, those that took most time first; bounded.
+    /// HTTP/1 requests with a slow response, those that took most time first; bounded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow_requests: Vec<SlowRequest>,
 }
 
 impl Service {
-    /// Time of one part, microseconds.
-    pub fn time_us(&self, part: TimeCategory) -> u64 {
-        of(&self.time_breakdown, part).map_or(0, |share| share.time_us)
+    /// Time of one category, microseconds.
+    pub fn time_us(&self, category: TimeCategory) -> u64 {
+        share_of(&self.time_breakdown, category).map_or(0, |share| share.time_us)
     }
 
-    /// Turns in which a part took time.
-    pub fn exchanges_with(&self, part: TimeCategory) -> u64 {
-        of(&self.time_breakdown, part).map_or(0, |share| share.exchanges)
+    /// Exchanges with time in a category.
+    pub fn exchanges_with(&self, category: TimeCategory) -> u64 {
+        share_of(&self.time_breakdown, category).map_or(0, |share| share.exchanges)
     }
 }
 
-fn of(budget: &[TimeShare], part: TimeCategory) -> Option<&TimeShare> {
-    budget.iter().find(|share| share.category == part)
+fn share_of(time_breakdown: &[TimeShare], category: TimeCategory) -> Option<&TimeShare> {
+    time_breakdown.iter().find(|share| share.category == category)
 }
 
-/// How a stream ended, as far as was seen.
+/// How a stream ended, as far as it was captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StreamEnd {
-    /// It has not.
+    /// It had not ended.
     Open,
-    /// One end has sent all that it has.
+    /// One end sent a FIN.
     HalfClosed,
-    /// Both have.
+    /// Both ends sent a FIN.
     Closed,
-    /// One end broke it off.
+    /// One end sent a reset.
     Reset,
-    /// Its SYN was answered with a reset.
+    /// The SYN was answered with a reset.
     Refused,
 }
 
@@ -131,42 +131,42 @@ pub enum StreamEnd {
 pub struct CapturedStream {
     /// Number in the capture, from 0, in the order of first packets.
     pub number: u64,
-    /// Who asked for it; where no handshake was seen, the end with the higher port.
+    /// The end that opened it; without a captured handshake, the end with the higher port.
     pub client: SocketAddr,
-    /// Who was asked.
+    /// The other end.
     pub server: SocketAddr,
-    /// Whether the handshake told which end is which.
+    /// Whether client and server are known from the handshake.
     pub roles_known: bool,
     /// First packet, microseconds since the first of the capture.
     pub first_us: u64,
     /// From its first packet to its last, microseconds.
     pub span_us: u64,
-    /// From the first SYN to the end of the handshake, microseconds; `None`: not seen.
+    /// From the first SYN to the end of the handshake, microseconds; `None`: not captured.
     pub handshake_us: Option<u64>,
-    /// SYNs beyond the first.
+    /// Retransmitted SYNs.
     pub syn_retransmissions: u32,
-    /// Answers to a SYN beyond the first.
+    /// Retransmitted SYN-ACKs.
     pub syn_ack_retransmissions: u32,
-    /// Whether a SYN was answered, as far as was seen.
+    /// Whether a SYN was answered, as far as it was captured.
     pub syn_answered: bool,
     /// How it ended.
     pub end: StreamEnd,
-    /// Turns.
+    /// Exchanges.
     pub exchanges: u64,
-    /// Shortest time from the place of capture to the client and back, microseconds.
+    /// Shortest round trip between the capture point and the client, microseconds.
     pub to_client_us: Option<u64>,
-    /// The same, to the server and back.
+    /// The same between the capture point and the server.
     pub to_server_us: Option<u64>,
-    /// The longest silence after which both ends spoke, from 3 s on, microseconds.
+    /// The longest idle period of at least 3 s after which both ends sent again, microseconds.
     #[serde(default)]
     pub longest_survived_idle_us: u64,
-    /// The silence after which it was lost.
+    /// The idle period after which the connection was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_after_idle: Option<LostAfterIdle>,
-    /// TLS, if it is spoken.
+    /// Its TLS metadata, if it carries TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<CapturedTls>,
-    /// Answers of HTTP/1 by their status, where it was captured.
+    /// HTTP/1 responses by status, where it was captured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<StatusCount>,
     /// What the client sent.
@@ -186,24 +186,27 @@ impl CapturedStream {
         Some(self.to_client_us? + self.to_server_us?)
     }
 
-    /// Time of one part, microseconds.
-    pub fn time_us(&self, part: TimeCategory) -> u64 {
-        self.directions().iter().map(|direction| direction.time_us(part)).sum()
+    /// Time of one category, microseconds.
+    pub fn time_us(&self, category: TimeCategory) -> u64 {
+        self.directions().iter().map(|direction| direction.time_us(category)).sum()
     }
 
-    /// Time lost in it, microseconds.
+    /// Lost time, microseconds.
     pub fn lost_us(&self) -> u64 {
         TimeCategory::ALL
             .into_iter()
-            .filter(|part| part.is_lost())
-            .map(|part| self.time_us(part))
+            .filter(|category| category.is_lost())
+            .map(|category| self.time_us(category))
             .sum()
     }
 
-    /// Time in which it had something to do, microseconds: all but idle time.
+    /// All time except idle time, microseconds.
     pub fn busy_us(&self) -> u64 {
-        let all = TimeCategory::ALL.into_iter().filter(|part| *part != TimeCategory::ClientIdle);
-        all.map(|part| self.time_us(part)).sum()
+        TimeCategory::ALL
+            .into_iter()
+            .filter(|category| *category != TimeCategory::ClientIdle)
+            .map(|category| self.time_us(category))
+            .sum()
     }
 }
 
@@ -211,165 +214,163 @@ impl CapturedStream {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapturedDirection {
-    /// Packets, copies left out.
+    /// Packets, without duplicate packets of the capture.
     pub packets: u64,
     /// Segments with data.
     pub data_segments: u64,
     /// New bytes.
     pub new_bytes: u64,
-    /// Segments that were sent again after duplicate or selective acknowledgements.
+    /// Segments that were retransmitted after duplicate or selective acknowledgements.
     pub fast_retransmissions: u64,
-    /// The same, after a retransmission timeout.
+    /// Segments that were retransmitted after a retransmission timeout.
     pub rto_retransmissions: u64,
-    /// The same, lost before the place of capture.
+    /// Retransmissions whose original was lost before the capture point.
     pub retransmissions_original_not_captured: u64,
-    /// The same, for another reason: a tail-loss probe, a sender that was mistaken.
+    /// Other retransmissions: a tail-loss probe, or a sender that retransmitted without a loss.
     pub retransmissions_kind_unknown: u64,
-    /// Most times that one segment was sent again after a timeout.
+    /// Most RTO retransmissions of one segment.
     pub max_timeouts_of_segment: u32,
     /// Bytes of that segment.
     pub max_timeouts_segment_bytes: u32,
-    /// Segments that arrived late and were not sent again.
+    /// Segments that arrived late and were not retransmitted.
     pub reordered: u64,
-    /// Those of them that were sent again meanwhile for nothing: what was sent again came first, and
-    /// is not counted among the repeated.
+    /// Reordered segments whose retransmission arrived first: the retransmission was spurious, and is
+    /// not counted among the retransmissions.
     #[serde(default)]
     pub late_originals: u64,
-    /// Those that were sent again though they had been acknowledged before, as seen at the place of
-    /// capture: the acknowledgement was late, or lost behind it. Counted among the repeated.
+    /// Segments that were retransmitted after their acknowledgement had passed the capture point: the
+    /// acknowledgement was late, or lost beyond it. Counted among the retransmissions.
     #[serde(default)]
     pub already_acknowledged: u64,
-    /// Data that its receiver told to have had twice (D-SACK).
+    /// Segments that the receiver reported as duplicates (D-SACK).
     pub duplicate_sacks: u64,
     /// Probes of a closed window.
     pub window_probes: u64,
-    /// Acknowledgements of the same byte again.
+    /// Duplicate acknowledgements.
     pub duplicate_acks: u64,
-    /// Packets that closed this end's own window.
+    /// Packets with which this end closed its own window.
     pub zero_windows: u64,
     /// Packets with a congestion mark (ECN).
     pub ecn_ce_marks: u64,
-    /// Largest segment that this end takes, by its SYN, bytes.
+    /// Largest segment that this end accepts, from its SYN, bytes.
     pub mss: Option<u16>,
-    /// Bits by which this end's windows are shifted, by its SYN; `None`: it does not scale, or its
-    /// SYN was not seen.
+    /// Window scale of this end, from its SYN, bits; `None`: it does not scale, or its SYN was not
+    /// captured.
     pub window_scale: Option<u8>,
-    /// Whether the capture cut off options of its SYN, and perhaps that one.
+    /// Whether the capture truncated the options of its SYN, perhaps the window scale among them.
     #[serde(default)]
     pub options_truncated: bool,
-    /// Largest window that this end offered, bytes.
+    /// Largest window that this end advertised, bytes.
     pub max_window: u32,
     /// Time that this end waited for room in its peer's window since that window last grew by a
-    /// quarter, microseconds; without times in which the window was smaller than three quarters of
-    /// what it had been, or opened half a round trip later than it could, or round trips were longer by
-    /// as much: then its reader was behind, or a queue held what it let out.
+    /// quarter, microseconds. Not included is time in which the reader was behind or a queue delayed
+    /// the window updates: the window was smaller than three quarters of what it had been, it opened
+    /// half a round trip later than it could, or round trips were longer by as much.
     #[serde(default)]
     pub settled_window_us: Option<u64>,
-    /// Those times, microseconds.
+    /// The time that `settled_window_us` does not include, microseconds.
     #[serde(default)]
     pub reader_behind_us: Option<u64>,
-    /// Most bytes that it had out at once, as seen at the place of capture.
+    /// Most bytes in flight, as seen at the capture point.
     pub max_in_flight: u64,
-    /// Largest packet, bytes of data.
+    /// Largest segment, bytes of data.
     pub max_segment_bytes: u32,
-    /// Times from data of this end to its acknowledgement.
+    /// Round trips, from data of this end to its acknowledgement.
     pub round_trip: Option<RoundTrips>,
-    /// Where the time went that this end, or who waited for it, spent.
+    /// Where the time went in which this end was sending or its peer waited for it.
     pub time_breakdown: Vec<TimeShare>,
-    /// Times that its peer's window was closed to it.
+    /// Times that its peer's window was closed.
     pub zero_window_stalls: Stalls,
     /// Times that it waited for a delayed acknowledgement.
     pub delayed_ack_stalls: Stalls,
-    /// Small segments of which the acknowledgement came as late as a delayed one.
+    /// Small segments whose acknowledgement came as late as a delayed one.
     pub acknowledged_late: u64,
-    /// Turns of which a policer dropped a part of what this end sent; bounded.
+    /// Exchanges in which a policer dropped segments of this end; bounded.
     #[serde(default)]
     pub policed: Vec<PolicedExchange>,
-    /// The step of its rate and round trip, where a token bucket with a queue held it.
+    /// How its rate fell and its round trip rose when a token bucket with a queue limited it.
     #[serde(default)]
     pub shaped: Option<ShapedRate>,
-    /// Transfers that began slowly.
+    /// Transfers in slow start.
     #[serde(default)]
     pub slow_starts: SlowStarts,
-    /// Whether a segment of a full size ever arrived, as far as is known; `None`: none was sent.
+    /// Whether a full-size segment ever arrived, as far as is known; `None`: none was sent.
     #[serde(default)]
     pub full_size_arrived: Option<bool>,
-    /// Segments that were cut smaller when they were sent again.
+    /// Segments that were retransmitted in smaller pieces.
     #[serde(default)]
     pub resegmented: u64,
-    /// Segments whose checksum was looked at: those after something was sent again, as far as they
-    /// were captured whole.
+    /// Segments whose checksum was verified: those after a retransmission that were captured whole.
     #[serde(default)]
     pub checksums_verified: u64,
-    /// Those of them that were damaged.
+    /// Segments among them with a bad checksum.
     #[serde(default)]
     pub bad_checksums: u64,
 }
 
-/// Transfers of one end that began slowly: slow start, which doubles what is sent in a round trip.
+/// Slow start of one end's transfers: what is sent doubles with every round trip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowStarts {
-    /// Transfers whose growth was seen.
+    /// Transfers whose slow start was captured.
     pub transfers: u64,
-    /// The first flight of the stream, bytes; 0: its growth was not seen.
+    /// First flight of the stream, bytes; 0: its slow start was not captured.
     pub first_flight: u64,
     /// The same in segments.
     pub first_segments: u64,
-    /// Round trips that the first transfer took.
+    /// Round trips of the first transfer.
     pub first_rounds: u64,
     /// Bytes of that transfer.
     pub first_bytes: u64,
-    /// Round trips of it that a first flight of ten segments would have saved.
+    /// Round trips that an initial window of ten segments would have saved in it.
     pub first_saved: u64,
-    /// Transfers that began with few bytes after a pause, though more had been out before.
+    /// Transfers that began with few bytes after an idle period, though more had been in flight before.
     pub restarts: u64,
-    /// Time that those cost, microseconds.
+    /// Time that these restarts cost, microseconds.
     pub restart_us: u64,
-    /// The one that cost most: the pause before it, microseconds.
+    /// Idle period before the restart that cost most, microseconds.
     pub worst_idle_us: u64,
-    /// Bytes of its first flight.
+    /// Bytes of the first flight after it.
     pub worst_flight: u64,
-    /// Most bytes of a round trip before the pause.
+    /// Most bytes of a round trip before it.
     pub worst_before: u64,
-    /// Number in the capture, from 1, of its first packet; 0: there is none.
+    /// Number in the capture, from 1, of the first packet after it; 0: there is none.
     pub worst_at: u64,
 }
 
-/// A rate that fell to that of a token bucket with a queue.
+/// A rate that fell to that of a shaper: a token bucket with a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShapedRate {
     /// Rate before, bits of data a second.
     pub before_bps: u64,
-    /// Rate that it was held to, bits of data a second.
+    /// Rate of the shaper, bits of data a second.
     pub rate_bps: u64,
-    /// Bytes above that rate that passed before.
+    /// Bytes in excess of that rate that passed before.
     pub burst_bytes: u64,
     /// Median round trip before, microseconds.
     pub round_trip_before_us: u64,
     /// The same after.
     pub round_trip_after_us: u64,
-    /// Time from the first megabyte to the step, microseconds.
+    /// Time from the first megabyte until the rate fell, microseconds.
     pub after_us: u64,
-    /// Time from the step to the end of the transfer, microseconds.
+    /// Time from then to the end of the transfer, microseconds.
     pub duration_us: u64,
 }
 
-/// A turn of which a token-bucket policer dropped a part.
+/// An exchange in which a token-bucket policer dropped segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicedExchange {
-    /// Number of the turn in its stream, from 0.
+    /// Number of the exchange in its stream, from 0.
     pub exchange: u64,
-    /// The policer's rate, bits of IP packets a second; `None`: the losses do not tell it, only
-    /// between which rates it is.
+    /// The policer's rate, bits of IP packets a second; `None`: only its bounds are known.
     pub rate_bps: Option<u64>,
-    /// Least rate that the losses allow, bits a second.
+    /// Lowest rate that fits the losses, bits a second.
     pub min_rate_bps: u64,
-    /// Most rate that they allow, bits a second.
+    /// Highest rate that fits the losses, bits a second.
     pub max_rate_bps: u64,
-    /// Bytes that passed at once before the first was dropped: the bucket, when it was full before.
+    /// Bytes that passed at once before the first drop: the size of the bucket, if it was full before.
     pub bucket_bytes: u64,
     /// Packets dropped.
     pub lost: u64,
@@ -382,12 +383,12 @@ pub struct PolicedExchange {
 }
 
 impl CapturedDirection {
-    /// Time of one part, microseconds.
-    pub fn time_us(&self, part: TimeCategory) -> u64 {
-        of(&self.time_breakdown, part).map_or(0, |share| share.time_us)
+    /// Time of one category, microseconds.
+    pub fn time_us(&self, category: TimeCategory) -> u64 {
+        share_of(&self.time_breakdown, category).map_or(0, |share| share.time_us)
     }
 
-    /// All segments that were sent again.
+    /// All retransmitted segments.
     pub fn retransmitted(&self) -> u64 {
         self.fast_retransmissions
             + self.rto_retransmissions
@@ -395,27 +396,27 @@ impl CapturedDirection {
             + self.retransmissions_kind_unknown
     }
 
-    /// Those of them that were needed: what arrived twice, or was acknowledged before, was not lost.
-    /// Nor is a packet that was too large lost by accident.
+    /// Lost segments: retransmissions that were neither spurious nor of acknowledged data. A packet
+    /// that was too large for the path does not count.
     pub fn lost(&self) -> u64 {
-        let needless = self.spurious().max(self.already_acknowledged);
-        self.retransmitted().saturating_sub(needless).saturating_sub(self.resegmented)
+        let not_lost = self.spurious().max(self.already_acknowledged);
+        self.retransmitted().saturating_sub(not_lost).saturating_sub(self.resegmented)
     }
 
-    /// Whether segments overtake each other so often that the few that seem lost may have been late:
-    /// ten times as many were sent again for nothing.
+    /// Whether reordering is so frequent that the few segments that seem lost may have been late: ten
+    /// times as many retransmissions were spurious.
     pub fn is_mostly_reordered(&self) -> bool {
         self.late_originals + self.spurious() > 10 * self.lost()
     }
 
-    /// Those that were sent again for nothing, as their receiver told (D-SACK).
+    /// Spurious retransmissions, as the receiver reported them (D-SACK).
     pub fn spurious(&self) -> u64 {
         self.duplicate_sacks.saturating_sub(self.late_originals).min(self.retransmitted())
     }
 }
 
-/// Round trips of one direction, from data that passes the place of capture to its acknowledgement
-/// that passes back; where the data is only seen as it arrives, from time stamps and their echo.
+/// Round trips of one direction: from data passing the capture point to its acknowledgement passing
+/// back. Where the capture point is at the receiver, from time stamps and their echo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoundTrips {
@@ -427,29 +428,28 @@ pub struct RoundTrips {
     pub mean_us: u64,
     /// Longest, microseconds.
     pub max_us: u64,
-    /// Share of the samples that were twice the shortest and 20 ms longer, 0 to 1.
+    /// Share of the samples that were at least twice the shortest and 20 ms longer, 0 to 1.
     pub inflated: f64,
-    /// How closely they follow the bytes that were out, -1 to 1 (correlation); `None`: neither
-    /// changed.
+    /// Correlation with the bytes in flight, -1 to 1; `None`: neither changed.
     pub follows_flight: Option<f64>,
-    /// Times that something was lost after all had gone well.
+    /// Times that loss began after a time without loss.
     pub losses: u64,
-    /// Those of them at which the last round trip was twice the shortest and 20 ms longer: a queue was
-    /// full.
+    /// Of these: times that the last round trip was twice the shortest and 20 ms longer, so that a
+    /// queue was full.
     pub losses_after_long: u64,
 }
 
-/// A silence of both ends after which one spoke and was not heard.
+/// An idle period after which one end sent and got no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostAfterIdle {
     /// When it began, microseconds since the first packet of the capture.
     pub began_us: u64,
-    /// How long it was, microseconds.
+    /// Its length, microseconds.
     pub idle_us: u64,
-    /// Whether the client spoke first after it.
+    /// Whether the client was the first to send after it.
     pub client_sent_first: bool,
-    /// Whether a reset was the answer; if not, there was none.
+    /// Whether the response was a reset; if not, there was none.
     pub reset: bool,
 }
 
@@ -459,10 +459,10 @@ pub struct LostAfterIdle {
 pub struct Stalls {
     /// How many.
     pub count: u64,
-    /// Time in all, microseconds.
+    /// Total time, microseconds.
     pub total_us: u64,
     /// The longest, microseconds.
     pub longest_us: u64,
-    /// Number in the capture, from 1, of the packet with which the longest ended; 0: none.
+    /// Number in the capture, from 1, of the packet that ended the longest; 0: there is none.
     pub longest_ended_at: u64,
 }

@@ -1,5 +1,5 @@
-//! A path seen from both of its ends: two captures of the same streams, what passed both of them, how
-//! long it took, and where the rest was lost.
+//! A path captured at both of its ends: which packets passed both captures, how long they took, and
+//! where the others were lost.
 
 use std::net::SocketAddr;
 
@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Side;
 
-/// What two captures of one path tell together. Of two values the first is that of the client's
-/// capture.
+/// Two captures of one path, compared. Of two values, the first is that of the client's capture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Path {
@@ -16,26 +15,26 @@ pub struct Path {
     pub captures: [PathCapture; 2],
     /// Streams that are in both.
     pub streams_in_both: u64,
-    /// Those of them whose addresses or ports differ: they were rewritten on the way.
+    /// Streams whose addresses or ports differ: NAT or a proxy rewrote them.
     pub streams_rewritten: u64,
-    /// Streams for which there was no room: they are in no figure here.
+    /// Streams beyond the limit of those that are compared: no figure here includes them.
     pub streams_not_followed: u64,
-    /// Streams that were opened from the server's place: the captures may have been exchanged.
+    /// Streams that were opened from the server's side: the captures may have been swapped.
     pub streams_opened_at_server: u64,
-    /// Streams of which each capture has nothing but a SYN that is not in the other one, though that
-    /// went on: it was lost between both.
+    /// Streams of each capture with only a SYN, which the other capture does not have although it was
+    /// still running: the SYN was lost between the two.
     pub syns_never_arrived: [u64; 2],
     /// The two clocks.
     pub clock: PathClock,
-    /// What left at the client's place.
+    /// Packets from the client's capture point to the server's.
     pub to_server: PathDirection,
-    /// What left at the server's place.
+    /// Packets from the server's capture point to the client's.
     pub to_client: PathDirection,
-    /// What was changed between both; bounded.
+    /// What was changed between the two; bounded.
     pub changes: Vec<PathChange>,
-    /// Streams in both by the end that serves, those with most losses first; bounded.
+    /// Streams in both by server, most losses first; bounded.
     pub services: Vec<PathService>,
-    /// The streams that lost most, then those that were delayed most; bounded.
+    /// The streams with most losses, then those with the longest delays; bounded.
     pub worst: Vec<PathStream>,
 }
 
@@ -59,82 +58,85 @@ pub struct PathCapture {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathClock {
-    /// How far it is ahead at the first packet of the client's capture, microseconds, if both ways
-    /// are equally long; `None`: packets of one way only were in both captures.
+    /// How far it is ahead at the first packet of the client's capture, microseconds, if both
+    /// directions have the same delay; `None`: the captures share packets of one direction only.
     pub offset_us: Option<f64>,
-    /// How wrong that may be, microseconds: half of the shortest round trip between both places.
+    /// Error of the offset, microseconds: half of the shortest round trip between the capture points.
     pub uncertainty_us: Option<f64>,
-    /// The shortest round trip between both places, microseconds; no clock is needed for it.
+    /// Shortest round trip between the capture points, microseconds; does not depend on the clocks.
     pub min_round_trip_us: Option<f64>,
-    /// How much it gains, microseconds each second; `None`: too short a capture, or nothing to be seen.
+    /// How much it gains, microseconds each second; `None`: the captures are too short, or show no
+    /// drift.
     pub drift_ppm: Option<f64>,
-    /// By how much both ways disagree on that; also told where no drift was seen.
+    /// By how much the two directions disagree about the drift; also given where there is no drift.
     pub drift_uncertainty_ppm: Option<f64>,
     /// Packets that seem to arrive before they leave: one of the clocks was set meanwhile.
     pub before_they_left: u64,
 }
 
-/// What left at one of the places and was to arrive at the other.
+/// Packets from one capture point to the other.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathDirection {
-    /// Segments with data, SYN or FIN that were seen leaving; a large packet of an offload counts as
-    /// the segments that it becomes.
+    /// Segments with data, SYN or FIN in the capture at the sender; a large packet of an offload counts
+    /// as the segments that it becomes.
     pub segments: u64,
-    /// Bytes of data of them, repeated ones too.
+    /// Their bytes of data, retransmissions included.
     pub bytes: u64,
-    /// Packets that were seen arriving and are known to have left.
+    /// Packets that are in both captures.
     pub matched: u64,
-    /// How long they took.
+    /// Their delay.
     pub delay: Option<PathDelay>,
-    /// Seen leaving, never arriving. Packet numbers are those of the capture at which they left.
+    /// Lost between the capture points. Packet numbers are those of the capture at the sender.
     pub lost_between: PathLoss,
-    /// Sent again, and the first was never seen leaving: lost in the sender, or between it and its
-    /// capture. Packet numbers are those of the capture at which they left.
+    /// Retransmitted, with the original in neither capture: lost in the sender, or between it and its
+    /// capture point. Packet numbers are those of the capture at the sender.
     pub lost_before: PathLoss,
-    /// Arrived, were not acknowledged, and arrived again: lost in the receiver, or between the capture
-    /// and it. Packet numbers are those of the capture at which they arrived.
+    /// Arrived, were not acknowledged, and arrived again: lost in the receiver, or between its capture
+    /// point and it. Packet numbers are those of the capture at the receiver.
     pub lost_after: PathLoss,
-    /// Losses between the two of two and more segments in a row.
+    /// Losses of two or more segments in a row between the capture points.
     pub bursts: u64,
-    /// Segments lost in those.
+    /// Segments lost in these bursts.
     pub lost_in_bursts: u64,
-    /// The longest of them, segments.
+    /// The longest burst, segments.
     pub longest_burst: u64,
-    /// Packets that were overtaken between the two.
+    /// Packets that were overtaken between the capture points.
     pub reordered: u64,
-    /// Packets that left once and arrived twice (or were captured twice there).
+    /// Packets that left once and arrived more than once, or that the capture at the receiver has more
+    /// than once.
     pub duplicated: u64,
-    /// Segments that arrived again after their receiver had told that it has them: what it told came
-    /// late or was lost.
+    /// Segments that arrived again after the receiver had acknowledged them: the acknowledgement was
+    /// late or lost.
     pub spurious: u64,
-    /// Packets without data that never arrived; what they say is said again by the next one.
+    /// Packets without data that never arrived; the next acknowledgement replaces them.
     pub pure_acks_lost: u64,
-    /// Segments that were acknowledged and never seen arriving: the capture there missed them.
+    /// Segments that were acknowledged and are not in the capture at the receiver: it missed them.
     pub not_captured_arriving: u64,
-    /// Segments that arrived and were never seen leaving: the capture at the sender missed them, or
-    /// they left another way.
+    /// Segments that arrived and are not in the capture at the sender: it missed them, or they took
+    /// another route.
     pub not_captured_leaving: u64,
 }
 
-/// Delays from one place to the other.
+/// Delays from one capture point to the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathDelay {
     /// Packets that were timed: those that were sent once.
     pub samples: u64,
-    /// The shortest, microseconds, if both ways are equally long; `None` where the clocks are not known.
+    /// Shortest delay, microseconds, if both directions have the same; `None`: the offset of the clocks
+    /// is not known.
     pub min_us: Option<f64>,
-    /// Median beyond the shortest, microseconds: no clock's offset is in it. Histograms are exact
-    /// to 6 %.
+    /// Median in excess of the shortest, microseconds: does not depend on the offset of the clocks.
+    /// Histograms are exact to 6 %.
     pub p50_us: f64,
-    /// 99th percentile beyond the shortest, microseconds.
+    /// 99th percentile in excess of the shortest, microseconds.
     pub p99_us: f64,
-    /// The longest beyond the shortest, microseconds.
+    /// Longest in excess of the shortest, microseconds.
     pub max_us: f64,
 }
 
-/// What was lost on one part of the path.
+/// Losses on one section of the path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathLoss {
@@ -154,53 +156,54 @@ pub struct PathLoss {
 pub struct PathStream {
     /// Its number in each capture, from 0.
     pub numbers: [u64; 2],
-    /// Who asked for it, as the client's capture has it.
+    /// The client, as in the client's capture.
     pub client: SocketAddr,
-    /// Who was asked.
+    /// The server, as in the client's capture.
     pub server: SocketAddr,
-    /// The same two as the server's capture has them, where they differ.
+    /// Client and server as in the server's capture, where they differ.
     pub rewritten: Option<[SocketAddr; 2]>,
-    /// What left at the client's place.
+    /// Packets from the client's capture point to the server's.
     pub to_server: PathDirection,
-    /// What left at the server's place.
+    /// Packets from the server's capture point to the client's.
     pub to_client: PathDirection,
 }
 
 impl PathStream {
-    /// What left at each place, the client's first.
+    /// Both directions, the one to the server first.
     pub fn directions(&self) -> [&PathDirection; 2] {
         [&self.to_server, &self.to_client]
     }
 }
 
-/// All streams in both captures that one end serves.
+/// All streams of one server in both captures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathService {
-    /// The end that serves, as each capture has it.
+    /// The server, as in each capture.
     pub servers: [SocketAddr; 2],
     /// Streams.
     pub streams: u64,
-    /// Lost towards the server's place: before its first capture, between both, behind the second.
+    /// Segments lost towards the server: before the first capture point, between the two, after the
+    /// second.
     pub to_server: [u64; 3],
-    /// The same towards the client's place.
+    /// The same towards the client.
     pub to_client: [u64; 3],
 }
 
-/// What a device between the two changed.
+/// What a device between the capture points changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangedField {
-    /// The largest segment that a SYN allows.
+    /// The MSS option of a SYN.
     SegmentSize,
-    /// The window scale of a SYN.
+    /// The window scale option of a SYN.
     WindowScale,
-    /// The offer of selective acknowledgements.
+    /// The SACK-permitted option of a SYN.
     SelectiveAcknowledgements,
-    /// Time stamps.
+    /// The time stamps option of a SYN.
     TimeStamps,
-    /// Options of a SYN that are none of these.
+    /// Other options of a SYN.
     OtherOptions,
     /// The window of a packet.
     Window,
@@ -220,20 +223,20 @@ impl ChangedField {
     }
 }
 
-/// One thing that left otherwise than it arrived.
+/// A field that a device on the path changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathChange {
-    /// What.
+    /// Which field.
     pub field: ChangedField,
-    /// At which place it left.
+    /// The end that sent it.
     pub left_at: Side,
-    /// What it was when it left; `None`: the option was not there.
+    /// Its value when it left; `None`: the option was absent.
     pub before: Option<u64>,
-    /// What it was when it arrived.
+    /// Its value when it arrived; `None`: the option was absent.
     pub after: Option<u64>,
-    /// The first packet of which this is known, by its number in each capture, from 1.
+    /// The first changed packet, by its number in each capture, from 1.
     pub packets: [u64; 2],
-    /// Streams of which it is known.
+    /// Streams with this change.
     pub streams: u64,
 }

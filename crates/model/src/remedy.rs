@@ -132,8 +132,8 @@ pub struct ConfigPlace {
 
 impl RemedyChange {
     /// The change that takes this one back: the value before is proposed. `None` where that value is
-    /// not known, or nothing is set. Of a line of configuration only its value can be taken back
-    /// here: who writes the file keeps the line that was there.
+    /// not known, or nothing is set. A line of configuration is not undone here: whatever edits the
+    /// file keeps the old line.
     pub fn undo(&self) -> Option<RemedyChange> {
         let mut undo = self.clone();
         match &mut undo {
@@ -165,7 +165,7 @@ pub enum Reach {
     AfterListen,
     /// The application, once it has reloaded or restarted.
     AfterReload,
-    /// Depends on code, hardware or a machine of which nothing is known here.
+    /// Depends on code, hardware or a machine that is not known here.
     Elsewhere,
 }
 

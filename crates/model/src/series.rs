@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A number that is known while a window runs, for whatever shows or stores it.
+/// A number that is known while a window runs, to be shown or stored.
 ///
-/// An observer gives few of them, whatever the host has: totals, and the worst of a kind.
+/// An observer has few series however large the host is: totals, and the worst of a kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
-    /// Name, as Prometheus would have it but for its suffix: `tcp_listen_queue`.
+    /// Name in the style of Prometheus, without the suffix of the unit: `tcp_listen_queue`.
     pub name: String,
     /// Unit of the value.
     pub unit: Unit,
-    /// What tells this value from others of the same name: `listener` and `0.0.0.0:80`.
+    /// Labels that distinguish values of the same name: `listener` and `0.0.0.0:80`.
     pub labels: Vec<(String, String)>,
     /// The value.
     pub value: f64,
@@ -29,7 +29,7 @@ pub enum Unit {
     Bytes,
     /// Seconds.
     Seconds,
-    /// A share, 0 to 1 as a rule.
+    /// A ratio, usually 0 to 1.
     Ratio,
     /// Events a second.
     PerSecond,

@@ -1,8 +1,8 @@
-//! The budget: where the time of streams and turns went.
+//! The time breakdown: where the time of streams and exchanges went.
 
 use serde::{Deserialize, Serialize};
 
-/// Where time went: each interval of a stream belongs to one of these.
+/// Where time went: each interval of a stream belongs to one of these categories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 pub enum TimeCategory {
     /// The handshake: one round trip.
     Connect,
-    /// A SYN or its answer had to be sent again.
+    /// A SYN or SYN-ACK had to be retransmitted.
     SynWait,
-    /// The server had the request and had not begun to answer.
+    /// Server think time: it had the request and had not begun to respond.
     ServerThink,
-    /// The client had the answer and asked for nothing.
+    /// The client had the response and sent no request.
     ClientIdle,
     /// Nagle's algorithm held a small segment until a delayed acknowledgement came.
     DelayedAck,
-    /// Data was lost and had to be sent again.
+    /// Data was lost and had to be retransmitted.
     Loss,
     /// The receiver did not read: its window was closed.
     ReceiverStalled,
-    /// The receiver's window was full: one window a round trip.
+    /// The receiver's window was full: one window per round trip.
     ReceiveWindow,
-    /// The sender had begun and had nothing to send.
+    /// The sender had begun a message and had no more data to send yet.
     Application,
-    /// Round trips and transmission: the congestion window, the way.
+    /// Round trips and transmission: the congestion window, the path.
     Network,
     /// None of these.
     Unexplained,
@@ -56,7 +56,7 @@ impl TimeCategory {
             TimeCategory::ServerThink => "server think time",
             TimeCategory::ClientIdle => "the client asked for nothing",
             TimeCategory::DelayedAck => "Nagle waits for a delayed ACK",
-            TimeCategory::Loss => "lost segments were repeated",
+            TimeCategory::Loss => "lost segments were retransmitted",
             TimeCategory::ReceiverStalled => "the reader's window was closed",
             TimeCategory::ReceiveWindow => "the receive window was full",
             TimeCategory::Application => "the sender had nothing to send",
@@ -65,7 +65,7 @@ impl TimeCategory {
         }
     }
 
-    /// Whether it is time lost: neither work nor the way nor nobody's wish.
+    /// Whether the time is lost: not spent on work, on the path, or idle.
     pub fn is_lost(self) -> bool {
         matches!(
             self,
@@ -78,14 +78,14 @@ impl TimeCategory {
     }
 }
 
-/// Microseconds of one part of a budget.
+/// Time of one category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeShare {
-    /// Which part.
+    /// The category.
     pub category: TimeCategory,
     /// Time, microseconds.
     pub time_us: u64,
-    /// Turns in which it took time.
+    /// Exchanges with time in it.
     pub exchanges: u64,
 }
