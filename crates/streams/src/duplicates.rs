@@ -1,5 +1,5 @@
-//! Packets captured twice: a capture on several interfaces, a mirror port that sends both its
-//! directions, a router captured on both sides. They are no retransmissions.
+//! Duplicate packets of the capture: it runs on several interfaces, a mirror port copies both of its
+//! directions, or a router is captured on both sides. They are no retransmissions.
 //!
 //! A duplicate has everything that the first packet had, the IP identification included, which a
 //! sender changes for each packet. Where the identification is zero (IPv6, and IPv4 that may not be

@@ -9,7 +9,7 @@ use model::Side;
 
 use crate::time::{Nanos, OptionalTime};
 
-/// One exchange of a stream, as it passed the place of capture.
+/// One exchange of a stream, as it passed the capture point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
     /// Number in the stream, from 0.

@@ -7,7 +7,7 @@ use crate::time::Nanos;
 
 /// Shorter times without a packet are no idle period.
 pub(crate) const MIN_IDLE: Nanos = 3_000_000_000;
-/// Packets that an end sends in vain before the stream counts as lost.
+/// Packets without a response before the connection counts as lost.
 const MIN_UNANSWERED_PACKETS: u32 = 3;
 
 /// Idle periods of a stream.

@@ -11,10 +11,10 @@
 //! - [`depth`]: streams in depth: exchanges, events, one stream packet by packet
 //! - [`path`]: two captures of the same streams, one at each end of a path
 //!
-//! What is watched of a stream:
+//! What is recorded of a stream:
 //!
 //! - [`segment`]: what a segment is, and how many of each kind were sent
-//! - `duplicates`: packets captured twice
+//! - `duplicates`: duplicate packets of the capture
 //! - `sequence_gaps`: data that was not captured
 //! - `loss_recovery`: retransmissions, refused data, damage
 //! - [`round_trip`], `timestamp_echo`: times from a segment to its acknowledgement or echo

@@ -1,5 +1,5 @@
 //! The right edge of the window that one end advertises, and when: the other end learns of it later
-//! than a place of capture near the first.
+//! than a capture point near the first.
 
 use crate::sequence::Sequence;
 use crate::time::Nanos;

@@ -19,7 +19,7 @@ pub(crate) const MIN_TIMEOUT: Nanos = 200_000_000;
 /// Retransmission timeout before the first sample (RFC 6298, 2.1).
 pub(crate) const INITIAL_TIMEOUT: Nanos = 1_000_000_000;
 
-/// Times the segments of one direction, as seen at the place of capture: from data that passes to
+/// Times the segments of one direction, as seen at the capture point: from data that passes to
 /// the acknowledgement that passes back.
 #[derive(Debug, Clone, Default)]
 pub struct RoundTripTimer {

@@ -1,6 +1,6 @@
 //! What a segment is, and how many of each kind one end sent.
 
-/// What a segment is in the stream of its sender, as seen at the place of capture. The decision is
+/// What a segment is in the stream of its sender, as seen at the capture point. The decision is
 /// made in `direction/classify.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SegmentKind {
@@ -13,7 +13,7 @@ pub enum SegmentKind {
     AfterGap,
     /// Data that fills a gap and was sent before what was captured ahead of it.
     Reordered,
-    /// A retransmission that fills a gap: the original was lost before the place of capture.
+    /// A retransmission that fills a gap: the original was lost before the capture point.
     OriginalNotCaptured,
     /// A retransmission after three duplicate acknowledgements.
     FastRetransmission,
@@ -21,7 +21,7 @@ pub enum SegmentKind {
     RtoRetransmission,
     /// A retransmission of unknown kind: a tail-loss probe, or spurious.
     RetransmissionKindUnknown,
-    /// The same packet captured twice: a fault of the capture, not of the network.
+    /// A duplicate packet of the capture: a fault of the capture, not of the network.
     DuplicatePacket,
     /// A probe of a closed window, or data for which the receiver had no room: no loss.
     WindowProbe,
@@ -69,7 +69,7 @@ pub struct SegmentCounts {
     /// Retransmissions of data whose acknowledgement had already passed; counted by their kind
     /// too.
     pub already_acknowledged: u32,
-    /// Packets captured twice; no other count includes them.
+    /// Duplicate packets of the capture; no other count includes them.
     pub duplicate_packets: u32,
     /// Bytes of data of those.
     pub duplicate_bytes: u64,
@@ -106,7 +106,7 @@ impl SegmentCounts {
         self.packets.saturating_add(self.duplicate_packets.into())
     }
 
-    /// Counts a segment by its kind. Its bytes, and packets captured twice, are counted elsewhere.
+    /// Counts a segment by its kind. Its bytes, and duplicate packets, are counted elsewhere.
     #[inline]
     pub(crate) fn add(&mut self, kind: SegmentKind) {
         let count = match kind {

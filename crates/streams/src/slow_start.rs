@@ -17,8 +17,8 @@ use crate::time::Nanos;
 pub(crate) const RELEVANT_ROUND_TRIPS: RangeInclusive<Nanos> = 3_000_000..=60_000_000_000;
 /// Quarters of a round trip after which a round is over, away from the sender.
 const ROUND_QUARTERS: Nanos = 3;
-/// Growth of a round over the one before in slow start, in tenths: at most double, but rounds cannot
-/// be told apart sharply.
+/// Growth of a round over the one before in slow start, in tenths: at most double, but rounds have no
+/// sharp boundaries.
 const GROWTH_TENTHS: RangeInclusive<u64> = 13..=25;
 /// Rounds that must grow in a row before a restart counts as one.
 const MIN_RESTART_STEPS: u32 = 2;

@@ -121,7 +121,7 @@ fn is_delayed_ack(delay: Nanos) -> bool {
 }
 
 impl StallDetector {
-    /// This end sent a packet. `loop_time` is the time from the place of capture to this end and
+    /// This end sent a packet. `loop_time` is the time from the capture point to this end and
     /// back, where it is known.
     #[inline]
     pub(crate) fn own_packet(

@@ -13,8 +13,8 @@ use wire::packet::{Tcp, decode};
 
 /// The captures of a folder; without them `None`, with a note.
 fn captures(folder: &str) -> Option<Vec<PathBuf>> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let folder = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from).join(folder);
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let folder = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from).join(folder);
     let Ok(entries) = std::fs::read_dir(&folder) else {
         eprintln!("skipped: there are no captures (NETWHY_CAPTURES names their folder)");
         return None;

@@ -116,8 +116,8 @@ fn is_installed(program: &str) -> bool {
 /// A folder of the captures of others: below `NETWHY_CAPTURES`, or beside the repository. `None`: it
 /// is not there, and the calling test is skipped.
 pub fn captures(folder: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let root = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from);
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let root = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from);
     let folder = root.join(folder);
     if folder.is_dir() {
         return Some(folder);

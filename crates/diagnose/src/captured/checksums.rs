@@ -12,13 +12,13 @@ pub(crate) const MIN_DAMAGED_SHARE: f64 = 1e-4;
 /// others do so with all of them.
 const ONE_IN: u64 = 2;
 
-/// Whether what was retransmitted in a direction was lost by damage before the place of capture.
+/// Whether what was retransmitted in a direction was lost by damage before the capture point.
 pub(crate) fn is_damaged(direction: StreamDirection<'_>) -> bool {
     let sent = direction.sent();
     sent.bad_checksums >= MIN_DAMAGED
         && sent.bad_checksums * ONE_IN <= sent.checksums_verified
         && sent.bad_checksums <= sent.retransmitted()
         && share(sent.bad_checksums as f64, sent.data_segments as f64) >= MIN_DAMAGED_SHARE
-        // The rest may have been lost before the place of capture.
+        // The rest may have been lost before the capture point.
         && sent.bad_checksums * ONE_IN >= sent.lost()
 }

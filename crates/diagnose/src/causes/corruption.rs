@@ -26,7 +26,7 @@
 //!
 //! - packet-loss: the segment never arrived, no counter increases here.
 //! - Outgoing packets with wrong checksums in a capture: the network card fills
-//!   them in behind the place of capture (offload). netwhy recognises what the
+//!   them in beyond the capture point (offload). netwhy recognises what the
 //!   kernel leaves in their place, and such packets are not retransmitted.
 //! - A scanner that sends broken packets on purpose: single ones.
 //!

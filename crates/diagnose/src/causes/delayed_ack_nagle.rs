@@ -66,7 +66,7 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// One in so many of the late acknowledgements held something back.
 const ONE_IN: u64 = 5;
-/// The same where the round trip from the place of capture to the sender is longer than
+/// The same where the round trip from the capture point to the sender is longer than
 /// [`MAX_NEAR_US`], and how many there are.
 const ONE_IN_FAR: u64 = 2;
 const MIN_STALLS_FAR: u64 = 3;

@@ -11,7 +11,7 @@
 //!
 //! In packets, by kind of retransmission: after three duplicate acknowledgements
 //! (fast), after a silence as long as a retransmission timeout (RTO), with the
-//! original not captured (lost before the place of capture), or of unknown kind
+//! original not captured (lost before the capture point), or of unknown kind
 //! (such as a tail-loss probe). Left out: duplicate packets of the capture,
 //! segments that arrived late, keepalives, probes of a closed window, data that its
 //! receiver had no room for, what the receiver reported as received twice (D-SACK),

@@ -9,7 +9,7 @@
 //! ## Evidence
 //!
 //! In packets: the time from the last byte of a request to the first byte of its
-//! response, less the shortest round trip between the place of capture and the
+//! response, less the shortest round trip between the capture point and the
 //! server, summed over all exchanges. Where HTTP/1 is in clear, the requests with
 //! the longest think time.
 //!

@@ -194,7 +194,7 @@ pub(crate) fn output(command: &mut Command) -> Output {
 pub(crate) fn wait_until(otherwise: &str, mut is: impl FnMut() -> bool) {
     let patience = Instant::now() + Duration::from_secs(10);
     while !is() {
-        assert!(Instant::now() < patience, "waited in vain: {otherwise}");
+        assert!(Instant::now() < patience, "waited for 10 s: {otherwise}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -46,7 +46,7 @@ fn somaxconn_is_the_limit_when_it_is_the_smaller_one() {
 }
 
 #[test]
-fn a_stopped_process_is_said_to_be_stopped() {
+fn a_stopped_process_is_reported_as_stopped() {
     let Some(_alone) = need(&["ip", "ss", "python3"]) else {
         return;
     };

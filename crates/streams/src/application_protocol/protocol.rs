@@ -47,7 +47,7 @@ impl ApplicationProtocol {
         is_tls | self.http.take(payload)
     }
 
-    /// An exchange ended. `round_trip` is the time from the place of capture to the end that
+    /// An exchange ended. `round_trip` is the time from the capture point to the end that
     /// responded, and back.
     #[inline]
     pub(crate) fn end_exchange(&mut self, exchange: &Exchange, round_trip: Nanos) {

@@ -76,7 +76,7 @@ fn segments_captured_out_of_order_were_not_late() {
 
 #[test]
 fn acknowledged_data_was_not_lost() {
-    // The server's timer is too short, or the acknowledgement is lost behind the place of capture.
+    // The server's timer is too short, or the acknowledgement is lost beyond the capture point.
     let mut connection = TestConnection::open(60_000);
     connection.packet(50_000, true, ACK, [1, 1, 0, 100], 60_000);
     connection.packet(90_000, false, ACK, [1, 101, timestamp(50_000), 1448], 60_000);

@@ -12,7 +12,7 @@ use super::selection::WatchedSelection;
 use super::service_totals::Services;
 use super::shard::Shard;
 use crate::captured_stream::captured_stream;
-use crate::dns::{DNS_PORT, DnsLookups};
+use crate::dns::{DNS_PORT, DnsQueries};
 use crate::segment::SegmentKind;
 use crate::stream::{SegmentEvent, Stream};
 use crate::table::{FirstPackets, Table};
@@ -49,7 +49,7 @@ pub struct Collector {
     pub(super) segment: CollectedSegment,
     pub(super) selection: Option<Box<WatchedSelection>>,
     pub(super) evicted: u64,
-    pub(super) lookups: DnsLookups,
+    pub(super) dns_queries: DnsQueries,
     /// Streams of tables that are closed.
     pub(super) streams: u64,
     pub(super) shard: Option<Shard>,
@@ -183,7 +183,7 @@ impl Collector {
     fn decode_and_take(&mut self, packet: &Packet<'_>, at: Nanos) -> Result<bool, DecodeError> {
         let decoded = decode(packet.link, packet.bytes, packet.length)?;
         if decoded.ip.protocol == udp::PROTOCOL && self.shard.is_none_or(Shard::is_first) {
-            self.lookups.take_datagram(&decoded.ip, at);
+            self.dns_queries.take_datagram(&decoded.ip, at);
         }
         let tcp = Tcp::of(&decoded.ip)?;
         let is_taken = self.has(&decoded.ip, &tcp);
@@ -206,7 +206,7 @@ impl Collector {
             && tcp.length > 0
             && event.kind == SegmentKind::New
         {
-            self.lookups.take_segment(ip, tcp, at);
+            self.dns_queries.take_segment(ip, tcp, at);
         }
         if let Some(exchange) = &event.exchange
             && let Some(duration) = exchange.total()
@@ -300,7 +300,7 @@ impl Collector {
             first_unix_us: first / 1_000,
             span_us: micros_between(first, self.last),
             services: self.services.report(),
-            resolvers: self.lookups.resolvers(self.last),
+            resolvers: self.dns_queries.resolvers(self.last),
             worst: worst.into_iter().map(|ranked| ranked.stream).collect(),
         };
         Collected {

@@ -86,7 +86,7 @@ impl Collector {
             last: self.last,
             services: self.services.clone(),
             worst: self.worst.clone(),
-            lookups: self.lookups.clone(),
+            dns_queries: self.dns_queries.clone(),
             ..Collector::default()
         };
         let selection = self.selection.as_deref();

@@ -131,7 +131,7 @@ impl Direction {
     }
 
     /// Notes what the last data of this end left of its peer's window. `loop_time` is the time from
-    /// the place of capture to this end and back: so old is the window that this end knew.
+    /// the capture point to this end and back: so old is the window that this end knew.
     #[inline]
     pub(crate) fn note_window_use(
         &mut self,

@@ -18,11 +18,11 @@
 //! | Was it beyond the window of its receiver, now or when it was first sent? | window probe: nothing was lost on the path |
 //! | Is it the first unacknowledged data, after three duplicate acknowledgements? | fast retransmission (RFC 5681, 3.2) |
 //! | Was nothing sent for a retransmission timeout? | RTO retransmission (RFC 6298, 5.4; `tcp_retransmit_timer`) |
-//! | Otherwise | retransmission of unknown kind: a tail-loss probe (RFC 8985, 7), or a sender that was mistaken |
+//! | Otherwise | retransmission of unknown kind: a tail-loss probe (RFC 8985, 7), or a sender that retransmitted without a loss |
 //!
-//! Whether one segment was sent before another is told by their time stamps (RFC 7323). Without
-//! them, a segment that follows soon and without three duplicate acknowledgements was reordered.
-//! Packets captured twice never get here: see `duplicates`.
+//! Time stamps (RFC 7323) show which of two segments was sent first. Without them, a segment that
+//! follows soon and without three duplicate acknowledgements was reordered. Duplicate packets of the
+//! capture never get here: see `duplicates`.
 
 use wire::packet::tcp::{Flags, Tcp};
 

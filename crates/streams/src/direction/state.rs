@@ -90,7 +90,7 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// Bytes sent and not acknowledged, as seen at the place of capture.
+    /// Bytes sent and not acknowledged, as seen at the capture point.
     #[inline]
     pub fn in_flight(&self) -> u64 {
         self.next.since(self.acknowledged)

@@ -1,12 +1,12 @@
 //! DNS over UDP and TCP: names that clients looked up, and how long each server made them wait.
 //!
-//! - `lookups`: the look-ups of a capture
+//! - `queries`: the queries of a capture, and the look-ups that they belong to
 //! - `name_server`: what is counted of one server
 
-mod lookups;
 mod name_server;
+mod queries;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use lookups::{DNS_PORT, DnsLookups};
+pub(crate) use queries::{DNS_PORT, DnsQueries};

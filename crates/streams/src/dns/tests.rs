@@ -6,8 +6,8 @@ use model::Resolver;
 use wire::packet::Tcp;
 use wire::payload::dns::Message;
 
-use super::lookups::MAX_OPEN_LOOKUPS;
-use super::{DNS_PORT, DnsLookups};
+use super::queries::MAX_PENDING_LOOKUPS;
+use super::{DNS_PORT, DnsQueries};
 use crate::time::Nanos;
 
 const MS: Nanos = 1_000_000;
@@ -22,7 +22,7 @@ fn name(text: &str) -> Vec<u8> {
 
 /// A capture of one client's look-ups.
 #[derive(Default)]
-struct TestCapture(DnsLookups);
+struct TestCapture(DnsQueries);
 
 impl TestCapture {
     /// A message: a query, or an answer with its code; its id, type and name.
@@ -85,7 +85,7 @@ fn a_client_that_still_waits_at_the_end_has_waited_in_vain() {
     assert_eq!(capture.resolver(FIRST, 900).unanswered, 0, "an answer may take so long");
     let first = capture.resolver(FIRST, 3000);
     assert_eq!((first.unanswered, first.lost_us), (1, 3_000_000));
-    // It was not repeated: its answer was not captured.
+    // It was not retried: its answer was not captured.
     assert_eq!(capture.resolver(FIRST, 500_000).unanswered, 0);
 }
 
@@ -96,7 +96,7 @@ fn slow_answers_and_late_ones() {
     capture.message(FIRST, Some(0), (1, 1, "a.example"), 1500);
     let first = capture.resolver(FIRST, 5000);
     assert_eq!((first.slow, first.unanswered, first.lost_us), (1, 0, 1_500_000));
-    // The answer comes after the query was repeated: the time counts once.
+    // The answer comes after the query was retried: the time counts once.
     capture.message(FIRST, None, (2, 1, "b.example"), 10_000);
     capture.message(SECOND, None, (2, 1, "b.example"), 12_000);
     capture.message(FIRST, Some(0), (2, 1, "b.example"), 12_500);
@@ -107,7 +107,7 @@ fn slow_answers_and_late_ones() {
 }
 
 #[test]
-fn several_servers_at_once_duplicates_and_failures_repeat_no_query() {
+fn several_servers_at_once_duplicates_and_failures_are_no_retries() {
     let mut capture = TestCapture::default();
     for server in [FIRST, SECOND, FIRST] {
         capture.message(server, None, (7, 1, "a.example"), 0);
@@ -128,13 +128,13 @@ fn several_servers_at_once_duplicates_and_failures_repeat_no_query() {
 #[test]
 fn memory_is_bounded() {
     let mut capture = TestCapture::default();
-    for number in 0..MAX_OPEN_LOOKUPS + 500 {
+    for number in 0..MAX_PENDING_LOOKUPS + 500 {
         capture.message(FIRST, None, (1, 1, &format!("n{number}.example")), 0);
     }
     for _ in 0..100 {
         capture.message(FIRST, None, (1, 1, "n1.example"), 200_000);
     }
-    assert!(capture.0.open.len() <= MAX_OPEN_LOOKUPS);
+    assert!(capture.0.open.len() <= MAX_PENDING_LOOKUPS);
     // A minute later there is room again.
     capture.message(FIRST, None, (1, 1, "new.example"), 400_000);
     capture.message(FIRST, Some(0), (1, 1, "new.example"), 400_001);
@@ -150,7 +150,7 @@ fn names_are_looked_up_over_tcp_too() {
         message.extend([0, 1, 0, 1]);
         [(message.len() as u16).to_be_bytes().to_vec(), message].concat()
     };
-    let segment = |lookups: &mut DnsLookups, answers: bool, payload: &[u8], at_ms: Nanos| {
+    let segment = |queries: &mut DnsQueries, answers: bool, payload: &[u8], at_ms: Nanos| {
         let ends = if answers { [53, 1] } else { [1, 53] };
         let mut bytes = vec![0x45, 0];
         bytes.extend((40 + payload.len() as u16).to_be_bytes());
@@ -163,7 +163,7 @@ fn names_are_looked_up_over_tcp_too() {
         let link = wire::capture::LinkType::RAW;
         let decoded = wire::packet::decode(link, &bytes, bytes.len() as u32).expect("IP");
         let tcp = Tcp::of(&decoded.ip).expect("TCP");
-        lookups.take_segment(&decoded.ip, &tcp, at_ms * MS);
+        queries.take_segment(&decoded.ip, &tcp, at_ms * MS);
     };
     let mut capture = TestCapture::default();
     // Two at once, and answers one by one; the second is truncated.

@@ -3,7 +3,7 @@
 use super::bucket::{self, BucketFit};
 use super::delay;
 use super::statistics::seconds_between;
-use super::transmissions::{SentAgain, Transmissions};
+use super::transmissions::{Transmissions, Transmitted};
 use crate::segment::SegmentKind;
 use crate::sequence::Sequence;
 use crate::time::Nanos;
@@ -72,7 +72,7 @@ struct Recording {
 }
 
 impl PolicerDetector {
-    /// A segment with data passed the place of capture. `headers` are the bytes of its packet that
+    /// A segment with data passed the capture point. `headers` are the bytes of its packet that
     /// are no data, from the IP header on.
     #[inline]
     pub fn sent(
@@ -154,14 +154,14 @@ impl PolicerDetector {
 
 impl Recording {
     fn sent(&mut self, kind: SegmentKind, from: Sequence, length: u32, headers: u32, at: Nanos) {
-        let again = match kind {
-            SegmentKind::New | SegmentKind::AfterGap => SentAgain::No,
+        let transmitted = match kind {
+            SegmentKind::New | SegmentKind::AfterGap => Transmitted::First,
             SegmentKind::Reordered | SegmentKind::OriginalNotCaptured => {
-                SentAgain::OriginalNotCaptured
+                Transmitted::OriginalNotCaptured
             }
             SegmentKind::FastRetransmission
             | SegmentKind::RtoRetransmission
-            | SegmentKind::RetransmissionKindUnknown => SentAgain::Yes,
+            | SegmentKind::RetransmissionKindUnknown => Transmitted::Again,
             SegmentKind::NoData
             | SegmentKind::DuplicatePacket
             | SegmentKind::WindowProbe
@@ -174,7 +174,7 @@ impl Recording {
             self.judge();
             self.transmissions.keep_unacknowledged();
         }
-        self.transmissions.sent(again, from.0, length, headers, at);
+        self.transmissions.sent(transmitted, from.0, length, headers, at);
     }
 
     /// Judges what is recorded.

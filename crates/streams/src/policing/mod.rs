@@ -19,7 +19,7 @@
 //! - `delay`: whether there was a queue
 //! - `detector`: all of it for one direction of a stream
 //!
-//! Losses are those of segments that were captured and retransmitted: the place of capture is before
+//! Losses are those of segments that were captured and retransmitted: the capture point is before
 //! the policer. Behind it neither the losses nor the delays can be seen, and nothing is found.
 
 mod bucket;

@@ -27,7 +27,7 @@ impl Random {
     }
 }
 
-/// What is on the path behind the place of capture. Rates are in bytes a second.
+/// What is on the path beyond the capture point. Rates are in bytes a second.
 #[derive(Clone, Copy, Debug)]
 enum Path {
     Policer {
@@ -181,7 +181,7 @@ fn responses(
                 order += 1;
             }
             let Some(Reverse((at, packet, number))) = arrivals.pop() else {
-                // A timeout: everything in flight is sent again.
+                // A timeout: everything in flight is retransmitted.
                 now += wait;
                 wait = (wait * 2.0).min(3.0);
                 again.extend(std::mem::take(&mut in_flight).into_values());

@@ -1,4 +1,4 @@
-//! What was sent, in the order in which it passed the place of capture, and what became of it.
+//! What was sent, in the order in which it passed the capture point, and what became of it.
 
 use super::bucket::Step;
 use super::statistics::seconds_between;
@@ -20,14 +20,14 @@ const MAX_SUMMARIES: usize = 256;
 /// Longest time of one summary at first.
 const SUMMARY_TIME: Nanos = 2_000_000;
 
-/// Whether data was sent before.
+/// How often data was transmitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SentAgain {
+pub(super) enum Transmitted {
     /// It is new.
-    No,
+    First,
     /// It is a retransmission.
-    Yes,
-    /// It fills a gap.
+    Again,
+    /// It is a retransmission whose original was not captured.
     OriginalNotCaptured,
 }
 
@@ -140,19 +140,19 @@ impl Transmissions {
     #[inline]
     pub(super) fn sent(
         &mut self,
-        again: SentAgain,
+        transmitted: Transmitted,
         from: u64,
         length: u32,
         headers: u32,
         at: Nanos,
     ) {
         let headers = headers.min(u32::from(u16::MAX)) as u16;
-        let is_retransmission = again != SentAgain::No;
+        let is_retransmission = transmitted != Transmitted::First;
         let mut sent =
             Transmission { at, from, length, headers, is_retransmission, ..Default::default() };
         if is_retransmission {
             self.has_losses = true;
-            if again == SentAgain::Yes {
+            if transmitted == Transmitted::Again {
                 sent.original = self.mark_lost(from, sent.end());
                 if sent.original == 0
                     && let Some(counted) = self.summaries.first_mut()

@@ -28,7 +28,7 @@ impl Stream {
         if kind.is_retransmission() {
             let is_fast = kind == SegmentKind::FastRetransmission;
             if !is_fast && own.is_spurious && own.in_flight() == 0 {
-                // Nobody waits for it yet.
+                // It delays nothing yet.
                 self.spurious_at = at.into();
             } else {
                 self.attribute_until(at, side, TimeCategory::Loss);
@@ -128,7 +128,7 @@ impl Stream {
         }
     }
 
-    /// Round trip of the whole path: from the place of capture to both ends and back.
+    /// Round trip of the whole path: from the capture point to both ends and back.
     #[inline]
     pub(super) fn path_round_trip(&self) -> Option<Nanos> {
         Some(self.ends.client.loop_time()?.saturating_add(self.ends.server.loop_time()?))

@@ -66,7 +66,8 @@ pub struct Stream {
     pub(super) duplicates: DuplicateFilter,
     /// The end that sent the last data.
     pub(super) last_sender: Option<Side>,
-    /// When data was last retransmitted in vain: its sender waited for it only if it goes on.
+    /// When the last spurious retransmission was sent: it cost time only if its sender sends more data
+    /// next.
     pub(super) spurious_at: OptionalTime,
     /// Where the collector adds it up; unknown at first.
     pub(crate) service: Option<ServiceIndex>,
@@ -84,7 +85,7 @@ pub struct End {
     /// Time that it spent, or that was waited for it, by category.
     pub times: CategoryTimes,
     pub(super) stalls: StallDetector,
-    /// Shortest time from the place of capture to this end and back.
+    /// Shortest time from the capture point to this end and back.
     pub(super) loop_time: OptionalTime,
     /// On long paths.
     pub(super) slow_start: Option<Box<SlowStartDetector>>,
@@ -155,7 +156,7 @@ impl End {
         }
     }
 
-    /// Shortest time from the place of capture to this end and back.
+    /// Shortest time from the capture point to this end and back.
     #[inline]
     pub fn loop_time(&self) -> Option<Nanos> {
         self.loop_time.get()

@@ -13,8 +13,8 @@ use super::frame::{Again, Verdict};
 
 /// The captures of a folder; without them `None`, with a note.
 pub(crate) fn of(folder: &str) -> Option<Vec<PathBuf>> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let folder = std::env::var_os("NETWHY_CAPTURES").map_or(beside, PathBuf::from).join(folder);
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let folder = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from).join(folder);
     let mut all = Vec::new();
     files(&folder, &mut all);
     if all.is_empty() {

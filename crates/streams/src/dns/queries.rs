@@ -1,9 +1,9 @@
-//! The look-ups of a capture.
+//! The DNS queries of a capture, and the look-ups that they belong to.
 //!
-//! A look-up is everything that one client asks for one name until it has an answer: queries of
-//! several types at once (A and AAAA), and to several servers one after the other. The time from an
-//! unanswered query to the one that repeats it is lost on the server that did not answer. Queries
-//! between name servers do not count: many of them are never answered, and nobody waits.
+//! A look-up is all queries of one client for one name until it has an answer: of several types at
+//! once (A and AAAA), and to several servers one after the other. The time from an unanswered query to
+//! its retry is lost on the server that did not answer. Queries between name servers do not count:
+//! many of them are never answered, and no client waits for them.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, SocketAddr};
@@ -18,31 +18,31 @@ use crate::time::Nanos;
 
 /// Port of name servers.
 pub(crate) const DNS_PORT: u16 = 53;
-/// Most look-ups that are open at once.
-pub(super) const MAX_OPEN_LOOKUPS: usize = 16_384;
+/// Most look-ups that are pending at once.
+pub(super) const MAX_PENDING_LOOKUPS: usize = 16_384;
 /// Most queries of one look-up that are kept.
 const MAX_QUERIES: usize = 8;
-/// Most servers that are counted apart.
+/// Most servers that are counted.
 const MAX_SERVERS: usize = 1024;
 /// Most servers that are reported.
 const MAX_SERVERS_REPORTED: usize = 16;
-/// After this time nobody waits any more.
+/// After this time no client waits any more.
 const MAX_LOOKUP_TIME: Nanos = 60_000_000_000;
-/// A query that comes earlier after the last one does not repeat it: several servers are asked at
-/// once, or the packet was captured twice.
-const MIN_REPEAT_TIME: Nanos = 100_000_000;
+/// A query this soon after the last one is no retry: several servers are queried at once, or it is a
+/// duplicate packet of the capture.
+const MIN_RETRY_TIME: Nanos = 100_000_000;
 /// An answer that takes this long is slow: resolvers give up after 5 s, users before.
 const MIN_SLOW_TIME: Nanos = 1_000_000_000;
-/// A resolver that has not repeated a query by then has its answer, or has given up (`RES_TIMEOUT`
-/// is 5 s): an answer that was not captured is not counted.
-const MAX_REPEAT_TIME: Nanos = 6_000_000_000;
-/// Answers of a server that failed or refused (RFC 1035, 4.1.1).
+/// A resolver that has not retried a query by then has its answer, or has given up (`RES_TIMEOUT` is
+/// 5 s): an answer that was not captured is not counted.
+const MAX_RETRY_TIME: Nanos = 6_000_000_000;
+/// Response codes of a server that failed or refused (RFC 1035, 4.1.1).
 const SERVFAIL: u8 = 2;
 const REFUSED: u8 = 5;
 
-/// The look-ups of a capture.
+/// The DNS queries of a capture.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct DnsLookups {
+pub(crate) struct DnsQueries {
     servers: HashMap<SocketAddr, NameServer>,
     /// By client and name.
     pub(super) open: HashMap<(IpAddr, Vec<u8>), Lookup>,
@@ -62,7 +62,7 @@ struct Query {
     id: u16,
     kind: u16,
     at: Nanos,
-    /// Whether it was answered or repeated.
+    /// Whether it was answered or retried.
     is_over: bool,
 }
 
@@ -76,7 +76,7 @@ fn is_failure(message: &Message<'_>) -> bool {
     matches!(message.response_code, SERVFAIL | REFUSED)
 }
 
-impl DnsLookups {
+impl DnsQueries {
     /// Takes a datagram, if it is one of DNS.
     pub(crate) fn take_datagram(&mut self, ip: &Ip<'_>, at: Nanos) {
         let Ok(udp) = Udp::of(ip) else { return };
@@ -143,9 +143,9 @@ impl DnsLookups {
             return;
         }
         let key = key(client, message);
-        if self.open.len() >= MAX_OPEN_LOOKUPS && !self.open.contains_key(&key) {
+        if self.open.len() >= MAX_PENDING_LOOKUPS && !self.open.contains_key(&key) {
             self.forget_old(at);
-            if self.open.len() >= MAX_OPEN_LOOKUPS {
+            if self.open.len() >= MAX_PENDING_LOOKUPS {
                 return;
             }
         }
@@ -154,7 +154,7 @@ impl DnsLookups {
             .entry(key)
             .or_insert_with(|| Lookup { queries: Vec::new(), lost_until: Nanos::MIN });
         let is_duplicate = |query: &Query| {
-            query.is_of(server, message) && at.saturating_sub(query.at) < MIN_REPEAT_TIME
+            query.is_of(server, message) && at.saturating_sub(query.at) < MIN_RETRY_TIME
         };
         if lookup.queries.iter().any(is_duplicate) {
             return;
@@ -162,7 +162,7 @@ impl DnsLookups {
         if let Some(server) = self.servers.get_mut(&server) {
             server.queries += 1;
         }
-        lookup.repeat(&mut self.servers, message, client, at);
+        lookup.retry(&mut self.servers, message, client, at);
         if lookup.queries.len() >= MAX_QUERIES {
             lookup.queries.remove(0);
         }
@@ -184,7 +184,7 @@ impl DnsLookups {
         let Some(lookup) = self.open.get_mut(&key) else { return };
         let mut queries = lookup.queries.iter_mut().rev();
         let Some(query) = queries.find(|query| query.is_of(server, message)) else { return };
-        // A query that was repeated meanwhile has been counted.
+        // A query that was retried meanwhile has been counted.
         let counts = !std::mem::replace(&mut query.is_over, true);
         let asked_at = query.at;
         if counts && let Some(server) = self.servers.get_mut(&server) {
@@ -197,7 +197,7 @@ impl DnsLookups {
                 server.add_wait(lookup.lose(asked_at, at), time, message, client);
             }
         }
-        // After a failure the client asks the next server: that query repeats none.
+        // After a failure the client queries the next server: that is no retry.
         if lookup.queries.iter().all(|query| query.is_over) && !is_failure(message) {
             self.open.remove(&key);
         }
@@ -236,8 +236,8 @@ impl Lookup {
         lost
     }
 
-    /// The client asks again: the servers it asked before did not answer.
-    fn repeat(
+    /// The client sends the query once more: the servers that it queried before did not answer.
+    fn retry(
         &mut self,
         servers: &mut HashMap<SocketAddr, NameServer>,
         message: &Message<'_>,
@@ -247,7 +247,7 @@ impl Lookup {
         let mut queries = std::mem::take(&mut self.queries);
         for query in &mut queries {
             let waited = at.saturating_sub(query.at);
-            if query.is_over || query.kind != message.query_type || waited < MIN_REPEAT_TIME {
+            if query.is_over || query.kind != message.query_type || waited < MIN_RETRY_TIME {
                 continue;
             }
             query.is_over = true;
@@ -271,7 +271,7 @@ impl Lookup {
     ) {
         for query in std::mem::take(&mut self.queries) {
             let waited = at.saturating_sub(query.at);
-            if query.is_over || !(MIN_SLOW_TIME..MAX_REPEAT_TIME).contains(&waited) {
+            if query.is_over || !(MIN_SLOW_TIME..MAX_RETRY_TIME).contains(&waited) {
                 continue;
             }
             let lost = self.lose(query.at, at);
