@@ -25,7 +25,7 @@ pub(crate) fn without_remedies_of(host: IpAddr, remedies: Vec<Remedy>) -> Vec<Re
     let there = |remedy: &Remedy| remedy.host.as_ref() == Some(&host);
     let (left_out, mut kept): (Vec<_>, Vec<_>) = remedies.into_iter().partition(there);
     if kept.is_empty() && !left_out.is_empty() {
-        kept.push(advice(format!("only whoever runs {host} can fix this")));
+        kept.push(advice(format!("only the operator of {host} can fix this")));
     }
     kept
 }
@@ -93,6 +93,6 @@ mod tests {
         let there = || advice_about("11.0.0.2", "run netwhy on 11.0.0.2");
         let text = |remedies| without_remedies_of(host, remedies).remove(0).text;
         assert_eq!(text(vec![there(), advice("here")]), "here");
-        assert_eq!(text(vec![there()]), "only whoever runs 11.0.0.2 can fix this");
+        assert_eq!(text(vec![there()]), "only the operator of 11.0.0.2 can fix this");
     }
 }

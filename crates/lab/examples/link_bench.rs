@@ -369,7 +369,7 @@ fn main() -> Result<()> {
         ..Profile::default()
     };
     let reverse = Profile { delay: Duration::from_millis(20), ..Profile::default() };
-    tcp("TCP, 10 Mbit/s, 20 ms each way", slow, reverse, "4")?;
+    tcp("TCP, 10 Mbit/s, 20 ms in each direction", slow, reverse, "4")?;
     let bucket = |mode| Profile {
         bucket: Some(Bucket {
             credit_bytes: 2_000_000,

@@ -135,7 +135,7 @@ fn routes(wires: &[[Interface; 2]], role: &dyn Fn(&str) -> Role) -> BTreeMap<Str
         let mut found = Vec::new();
         let mut reached: Vec<usize> =
             ends.iter().filter(|e| e.host == start.host).map(|e| e.network).collect();
-        // Networks to visit, each with the first router on the way there.
+        // Networks to visit, each with the first router on the route there.
         let mut queue: VecDeque<(usize, Option<Address>)> =
             reached.iter().map(|network| (*network, None)).collect();
         while let Some((network, via)) = queue.pop_front() {

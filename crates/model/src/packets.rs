@@ -157,7 +157,7 @@ pub struct CapturedStream {
     pub to_client_us: Option<u64>,
     /// The same between the capture point and the server.
     pub to_server_us: Option<u64>,
-    /// The longest idle period of at least 3 s after which both ends sent again, microseconds.
+    /// The longest idle period of at least 3 s after which both ends sent packets, microseconds.
     #[serde(default)]
     pub longest_survived_idle_us: u64,
     /// The idle period after which the connection was lost.

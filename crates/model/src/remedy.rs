@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A command for a person to run: a program with its arguments, or several in a pipe.
 ///
 /// Argument lists, never shell text: a word that comes from the evidence stays one word, whatever it
-/// holds. Whoever prints a command quotes its words for the shell.
+/// holds. Printing a command includes quoting its words for the shell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Command {

@@ -54,7 +54,7 @@ impl TimeCategory {
             TimeCategory::Connect => "handshake",
             TimeCategory::SynWait => "a SYN was not answered",
             TimeCategory::ServerThink => "server think time",
-            TimeCategory::ClientIdle => "the client asked for nothing",
+            TimeCategory::ClientIdle => "the client sent no request",
             TimeCategory::DelayedAck => "Nagle waits for a delayed ACK",
             TimeCategory::Loss => "lost segments were retransmitted",
             TimeCategory::ReceiverStalled => "the reader's window was closed",

@@ -8,7 +8,7 @@ use model::{
     PathClock, PathDelay, PathDirection, PathLoss, PathStream, Report, Service, Side, StreamEnd,
     TimeCategory, TimeShare,
 };
-use samples::{healthy, missing, trouble};
+use samples::{healthy, missing, slow_host};
 
 const PLAIN: Style = Style { colour: false, width: 80 };
 
@@ -75,7 +75,7 @@ fn capture() -> Report {
         worst: vec![stream(7, "198.18.0.1:5000"), stream(1_024, "[fd00::1234:5678]:40000")],
         ..Packets::default()
     };
-    let mut report = Report { packets: Some(packets), ..trouble() };
+    let mut report = Report { packets: Some(packets), ..slow_host() };
     report.findings.truncate(1);
     report.missing_evidence =
         vec![missing(model::Source::Packets, "the end of web.pcapng", "7 bytes are no packet")];

@@ -5,29 +5,29 @@ mod samples;
 use ::text::Style;
 use model::{Command, Report, Source};
 use report::{json, text};
-use samples::{command, healthy, missing, proof, trouble, undecided};
+use samples::{command, healthy, missing, proof, slow_host, undecided};
 
 const PLAIN: Style = Style { colour: false, width: 80 };
 
 #[test]
 fn a_host_with_two_findings() {
-    insta::assert_snapshot!(text(&trouble(), PLAIN));
+    insta::assert_snapshot!(text(&slow_host(), PLAIN));
 }
 
 #[test]
 fn a_host_with_two_findings_in_colour() {
-    let coloured = text(&trouble(), Style { colour: true, width: 80 });
+    let coloured = text(&slow_host(), Style { colour: true, width: 80 });
     insta::assert_snapshot!(coloured.replace('\x1b', "␛"));
 }
 
 #[test]
 fn colours_change_no_word_and_no_line_break() {
-    let mut coloured = text(&trouble(), Style { colour: true, width: 80 });
+    let mut coloured = text(&slow_host(), Style { colour: true, width: 80 });
     while let Some(at) = coloured.find('\x1b') {
         let length = coloured[at..].find('m').unwrap();
         coloured.replace_range(at..=at + length, "");
     }
-    assert_eq!(coloured, text(&trouble(), PLAIN));
+    assert_eq!(coloured, text(&slow_host(), PLAIN));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn the_all_clear_needs_evidence_of_the_whole_host() {
 #[test]
 fn hostile_strings_are_escaped() {
     const EVIL: &str = "a\x1b]0;x\x07\u{9b}2J\r\u{202e}b\tc\u{0}";
-    let mut report = trouble();
+    let mut report = slow_host();
     report.host.name = EVIL.into();
     report.host.kernel = EVIL.into();
     report.host.netns = Some(EVIL.into());
@@ -135,7 +135,7 @@ fn hostile_strings_are_escaped() {
 /// Words of a command stay single words, whatever they hold.
 #[test]
 fn commands_can_be_pasted() {
-    let mut report = trouble();
+    let mut report = slow_host();
     report.findings.truncate(1);
     let finding = &mut report.findings[0];
     finding.checks = vec![
@@ -191,7 +191,7 @@ fn shapes(count: usize) -> Vec<String> {
 #[test]
 fn no_line_is_wider_than_the_style() {
     for shape in shapes(400) {
-        let mut report = trouble();
+        let mut report = slow_host();
         report.host.name = shape.clone();
         report.ruled_out[0].because = shape.clone();
         report.missing_evidence[0].what = shape.clone();
@@ -225,7 +225,7 @@ fn no_line_is_wider_than_the_style() {
 
 #[test]
 fn json_is_stable_and_reads_back() {
-    let report = trouble();
+    let report = slow_host();
     let once = json(&report);
     assert_eq!(once, json(&report));
     assert_eq!(serde_json::from_str::<Report>(&once).unwrap(), report);

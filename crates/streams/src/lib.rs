@@ -1,5 +1,5 @@
 //! Packets to streams: which segments belong together, what each end sent, what was lost,
-//! retransmitted or late on the way, as a passive observer sees it from one place on the path.
+//! retransmitted or late on the path, as a passive observer sees it from one place on the path.
 //!
 //! From packets to evidence:
 //!

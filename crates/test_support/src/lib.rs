@@ -19,7 +19,7 @@ pub enum Reason {
     NotRoot,
     /// These programs are not installed.
     MissingPrograms(Vec<String>),
-    /// The captures of others, which are no part of this repository, are not beside it.
+    /// The shared captures, which are no part of this repository, are not next to it.
     NoCaptures(PathBuf),
     /// This kernel lacks something.
     Kernel(String),
@@ -113,7 +113,7 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).chain(system).any(|folder| folder.join(program).is_file())
 }
 
-/// A folder of the captures of others: below `NETWHY_CAPTURES`, or beside the repository. `None`: it
+/// A folder of the shared captures: below `NETWHY_CAPTURES`, or next to the repository. `None`: it
 /// is not there, and the calling test is skipped.
 pub fn captures(folder: &str) -> Option<PathBuf> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");

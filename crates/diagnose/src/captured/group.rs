@@ -309,7 +309,7 @@ mod tests {
             groups[0].within_reach(all).remove(0).text
         };
         assert_eq!(fix("10.0.0.9:4000", "10.0.0.2:80"), "run netwhy on 10.0.0.2");
-        let of_others = "only whoever runs 11.0.0.2 can fix this";
+        let of_others = "only the operator of 11.0.0.2 can fix this";
         assert_eq!(fix("192.168.1.9:4000", "11.0.0.2:80"), of_others);
     }
 }

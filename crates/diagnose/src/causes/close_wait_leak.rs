@@ -75,8 +75,8 @@ const MIN_INCREASE: u64 = 3;
 const MIN_SETTLED: u64 = 5;
 /// Sockets that make a constant number a leak.
 const MIN_STOCK: u64 = 100;
-/// Silence of the oldest of them, milliseconds.
-const MIN_SILENCE_MS: u32 = 60_000;
+/// How long the oldest of them has been idle, milliseconds.
+const MIN_IDLE_MS: u32 = 60_000;
 /// Share of the open files that are leaked sockets from which on it is critical.
 const MIN_SHARE_CRITICAL: f64 = 0.5;
 
@@ -103,7 +103,7 @@ fn increases(group: &CloseWait) -> bool {
 }
 
 fn leaks(group: &CloseWait) -> bool {
-    let stays = group.stayed >= MIN_STOCK && group.oldest_ms.is_some_and(|ms| ms >= MIN_SILENCE_MS);
+    let stays = group.stayed >= MIN_STOCK && group.oldest_ms.is_some_and(|ms| ms >= MIN_IDLE_MS);
     increases(group) || stays
 }
 

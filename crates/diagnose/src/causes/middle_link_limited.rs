@@ -27,7 +27,7 @@
 //!
 //! - The link of one host: others do not wait.
 //! - The link of the server, or the server itself: all wait.
-//! - A host that is busy: its own round trips rise, whoever transfers.
+//! - A host that is busy: its own round trips rise with every transfer.
 //! - A policer (rate-policed): packets are dropped, none waits; round trips stay.
 //! - bufferbloat is the same queue in a capture of one transfer, which does not
 //!   show whose link it is.

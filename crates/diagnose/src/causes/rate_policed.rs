@@ -40,8 +40,8 @@
 //! ## Fix
 //!
 //! Send below its rate: pacing (`SO_MAX_PACING_RATE`, `tc qdisc ... fq maxrate`),
-//! bbr, or smaller pieces than the bucket; or ask for a higher rate. Whoever runs
-//! the policer can replace it with a shaper, which has a queue.
+//! bbr, or smaller pieces than the bucket; or ask for a higher rate. The operator
+//! of the policer can replace it with a shaper, which has a queue.
 //!
 //! ## References
 //!
@@ -174,7 +174,7 @@ fn remedies(group: &Group<'_>, rate_bps: Option<u64>) -> Vec<Remedy> {
     if !group.worst().is_within_one_host() {
         pace = pace.noted("or bbr, which paces by what passes");
     }
-    vec![pace, advice("whoever runs the policer: a higher rate, or a shaper with a queue")]
+    vec![pace, advice("operator of the policer: a higher rate, or a shaper with a queue")]
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub(crate) fn healthy() -> Report {
 }
 
 /// A queue that overflows and a worker pool that is exhausted, with consequences and missing evidence.
-pub(crate) fn trouble() -> Report {
+pub(crate) fn slow_host() -> Report {
     let mut report = healthy();
     report.tcp_sockets = Some(1_193);
     report.activity.clear();

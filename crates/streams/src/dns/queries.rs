@@ -19,7 +19,7 @@ use crate::time::Nanos;
 /// Port of name servers.
 pub(crate) const DNS_PORT: u16 = 53;
 /// Most look-ups that are pending at once.
-pub(super) const MAX_PENDING_LOOKUPS: usize = 16_384;
+pub(super) const MAX_PENDING: usize = 16_384;
 /// Most queries of one look-up that are kept.
 const MAX_QUERIES: usize = 8;
 /// Most servers that are counted.
@@ -143,9 +143,9 @@ impl DnsQueries {
             return;
         }
         let key = key(client, message);
-        if self.open.len() >= MAX_PENDING_LOOKUPS && !self.open.contains_key(&key) {
+        if self.open.len() >= MAX_PENDING && !self.open.contains_key(&key) {
             self.forget_old(at);
-            if self.open.len() >= MAX_PENDING_LOOKUPS {
+            if self.open.len() >= MAX_PENDING {
                 return;
             }
         }

@@ -6,7 +6,7 @@ use model::Resolver;
 use wire::packet::Tcp;
 use wire::payload::dns::Message;
 
-use super::queries::MAX_PENDING_LOOKUPS;
+use super::queries::MAX_PENDING;
 use super::{DNS_PORT, DnsQueries};
 use crate::time::Nanos;
 
@@ -128,13 +128,13 @@ fn several_servers_at_once_duplicates_and_failures_are_no_retries() {
 #[test]
 fn memory_is_bounded() {
     let mut capture = TestCapture::default();
-    for number in 0..MAX_PENDING_LOOKUPS + 500 {
+    for number in 0..MAX_PENDING + 500 {
         capture.message(FIRST, None, (1, 1, &format!("n{number}.example")), 0);
     }
     for _ in 0..100 {
         capture.message(FIRST, None, (1, 1, "n1.example"), 200_000);
     }
-    assert!(capture.0.open.len() <= MAX_PENDING_LOOKUPS);
+    assert!(capture.0.open.len() <= MAX_PENDING);
     // A minute later there is room again.
     capture.message(FIRST, None, (1, 1, "new.example"), 400_000);
     capture.message(FIRST, Some(0), (1, 1, "new.example"), 400_001);

@@ -315,7 +315,7 @@ fn matched(client: (u64, &StreamStart), server: (u64, &StreamStart)) -> MatchedS
             *other = *known;
         }
     }
-    // The SYN that arrives counts: a smaller MSS may have been put in on the way.
+    // The SYN that arrives counts: a smaller MSS may have been inserted on the path.
     let syns = || {
         [in_client, in_server]
             .into_iter()

@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// Skips that CI allows: the kind, and why.
 pub(super) const ALLOWED_IN_CI: &[(&str, &str)] =
-    &[("no-captures", "the captures of others are no part of this repository")];
+    &[("no-captures", "the shared captures are no part of this repository")];
 
 /// What was noted.
 #[derive(Debug, Default, PartialEq)]

@@ -1,4 +1,4 @@
-//! From when on retransmitted SYNs are no accident, whoever observed them.
+//! From how many retransmitted SYNs on they are no accident, on the host and in packets alike.
 
 /// Connections that retransmit, or retransmissions of one.
 pub(super) const MIN_RETRANSMITTING: u64 = 2;
