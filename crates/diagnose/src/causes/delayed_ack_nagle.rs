@@ -20,8 +20,8 @@
 //! Delays of 30 to 60, 85 to 115 or 150 to 215 ms beyond the round trip; the held
 //! segment leaves within 2 ms of the acknowledgement (or a quarter of the round
 //! trip, where that is more). At least one in five of the small segments that were
-//! acknowledged so late held something back: somebody who types slowly gets delayed
-//! acknowledgements too, and only by chance does a key follow one at once. Further
+//! acknowledged so late held something back: when somebody types slowly,
+//! acknowledgements are delayed too, but a key follows one only by chance. Further
 //! than 5 ms from the sender (there and back): at least three, and half of them.
 //!
 //! ## Looks like it, but is not

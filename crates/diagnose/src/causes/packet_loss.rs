@@ -5,7 +5,7 @@
 //! Segments do not arrive and are retransmitted. A fast retransmission costs a
 //! round trip and half of the congestion window; a timeout (RTO) costs 200 ms or
 //! more, and doubles each time. A few losses in thousands are how TCP finds its
-//! rate; more of them, or a few in short transfers, are felt.
+//! rate; more of them, or a few in short transfers, slow it down.
 //!
 //! ## Evidence
 //!

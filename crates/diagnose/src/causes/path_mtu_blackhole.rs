@@ -26,7 +26,7 @@
 //! - packet-loss: full-size segments are lost, and others of them arrive.
 //! - A path that is down: small segments vanish too, the other end retransmits its
 //!   own.
-//! - receiver-stalled: the window is closed, and the repeated packets are probes.
+//! - receiver-stalled: the window is closed, and the retransmissions are probes.
 //!
 //! A capture behind the black hole shows nothing of it: full-size segments do not
 //! get there.

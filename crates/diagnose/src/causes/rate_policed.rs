@@ -18,10 +18,10 @@
 //!
 //! ## Threshold
 //!
-//! The level is sharp to a packet and the jitter of the path; the probability that
-//! random losses lie so is below e^-12 (e^-5 where the rate is known from the
-//! response before); round trips follow the level by less than 0.35 of what a queue
-//! would do.
+//! The level is sharp to a packet and the jitter of the path; the probability of
+//! random losses in this pattern is below e^-12 (e^-5 where the rate is known from
+//! the response before); round trips grow with the level by less than 0.35 of what
+//! they would in a queue.
 //!
 //! ## Looks like it, but is not
 //!

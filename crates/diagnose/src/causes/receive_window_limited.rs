@@ -29,9 +29,9 @@
 //!   which the window is below three quarters of what it was, or opens half a round
 //!   trip (1 ms at least) later than it could, or in which round trips are longer
 //!   by as much, do not count, and must be fewer than the others.
-//! - A window that Linux left small once: the same host advertises twice as much to
-//!   more streams of the service.
-//! - Two ends on one host: who waits for room there waits for the reader.
+//! - A window that Linux kept small on one stream: the same host advertises twice
+//!   as much to more streams of the service.
+//! - Two ends on one host: a sender that waits for room there waits for the reader.
 //! - A queue on the path that holds what the window lets out: round trips are at
 //!   least three times the shortest, or a tenth longer where they follow the bytes
 //!   in flight (correlation 0.3 or more). The link is full, the window is not

@@ -26,8 +26,8 @@
 //!   microseconds apart: their time stamps go back. Nothing was late.
 //! - A sender that moves to another CPU: for a moment its segments wait for two
 //!   CPUs, tens of microseconds each. Where round trips are as short, on one host
-//!   or between its containers, senders take that for loss; so near, it is not
-//!   named.
+//!   or between its containers, senders take that for loss: on such a short path
+//!   it is no finding.
 //!
 //! ## Check by hand
 //!

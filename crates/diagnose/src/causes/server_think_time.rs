@@ -17,8 +17,8 @@
 //!
 //! More than half of the active time (all but idle periods), and 100 ms or more for
 //! each exchange, on average and for the median (p50 of the whole exchange): people
-//! notice nothing below that, and a command that runs for long in a session is what
-//! was asked for. Where it is not HTTP in clear, 5 s or more for each exchange is
+//! notice nothing below that, and one long-running command in a session is
+//! expected. Where it is not HTTP in clear, 5 s or more for each exchange is
 //! no finding when both ends send less than 128 bytes for each exchange, or the
 //! handshake was not captured: either end may be the client, and keepalives look
 //! the same.
