@@ -1,9 +1,8 @@
-//! `cargo xtask`: what keeps the house in order.
+//! `cargo xtask`: checks and generated documents of this repository.
 //!
 //! - `tidy`: rules that neither compiler nor clippy know, see [`tidy`]
 //! - `docs`: pages and schemas generated from the source, see [`docs`]
-//!
-//! - `test`: all that CI checks, with a summary, see [`gate`]
+//! - `test`: everything that CI checks, with a summary, see [`gate`]
 //!
 //! Nothing here is shipped.
 
@@ -20,12 +19,13 @@ mod tree;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test            all that CI checks: format, clippy, tidy, tests; then what was checked
-  test --quick    what takes a few minutes: format, tidy, unit tests, a dozen scenarios
-  test --runner P run the tests that need root by this program: 'sudo -n'
-  tidy            check rooms, lengths, heads, unsafe, panics, tables, docs
-  docs            write what is generated: docs/{causes,schema,scenarios.md}
-  docs --check    only say which of them are stale
+  test            everything that CI checks: format, clippy, tidy, tests; then a summary
+  test --quick    a subset for while you work: format, tidy, unit tests, a dozen scenarios
+  test --runner P run the tests that need root with this program: 'sudo -n'
+  tidy            check rooms, circles, lengths, heads, unsafe, panics, tables, docs, words
+  docs            write the generated documents: docs/{causes,schema,columns.md,scenarios.md},
+                  the sample in README.md
+  docs --check    only list those that are stale
 ";
 
 fn main() -> ExitCode {
