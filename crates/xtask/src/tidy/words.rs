@@ -91,7 +91,6 @@ const WORDS: &[Word] = &[
     word(&["silence"], Scope::Names, "idle period"),
     word(&["holders"], Scope::Names, "socket owners"),
     word(&["glance"], Scope::Everywhere, "sample"),
-
     word(&["and", "not", "otherwise"], Scope::Texts, "and why"),
     word(&["for", "want", "of"], Scope::Texts, "without"),
     word(&["in", "vain"], Scope::Texts, "without success"),
