@@ -1,4 +1,4 @@
-//! A window on a host as an object: it begins, is asked while it runs, and ends.
+//! A window on a host as an object: it begins, gives numbers and findings while it runs, and ends.
 //!
 //! - [`Plan`]: what to observe, for how long
 //! - [`Session`]: the observers and the background capture of one window

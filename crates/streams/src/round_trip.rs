@@ -1,5 +1,5 @@
 //! Round trips: times from a segment to its acknowledgement. A retransmitted segment gives none, as
-//! nobody knows which of its transmissions was acknowledged (Karn's algorithm, RFC 6298, 3).
+//! it is not known which of its transmissions was acknowledged (Karn's algorithm, RFC 6298, 3).
 
 use crate::sequence::Sequence;
 use crate::time::{Nanos, OptionalTime};

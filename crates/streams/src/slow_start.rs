@@ -31,9 +31,9 @@ const MAX_INITIAL_WINDOW: u64 = 12;
 /// Transfers of one direction that began with slow start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlowStarts {
-    /// Transfers whose growth was seen.
+    /// Transfers whose slow start was captured.
     pub transfers: u32,
-    /// Bytes of the first flight of the stream; 0: its growth was not seen.
+    /// Bytes of the first flight of the stream; 0: its slow start was not captured.
     pub first_flight: u64,
     /// The same, segments.
     pub first_segments: u32,

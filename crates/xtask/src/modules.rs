@@ -1,15 +1,15 @@
 //! Which file of a crate takes names from which other one.
 //!
 //! Reads `use` declarations and paths (`crate::a::B`, `super::b`, `child::f()`) in the code of every
-//! file and follows re-exports to the file that defines the name, so that a folder's `mod.rs` that
-//! only hands names on is nobody's aim. Code for tests is left out. What macros make is not seen.
+//! file and follows re-exports to the file that defines the name, so that no tie ends at a `mod.rs`
+//! that only re-exports. Code for tests is left out, and so is what macros make.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rust_source::{code_only, test_files, test_parts};
 use crate::tree::Tree;
 
-/// A file, and the names that another one takes from it.
+/// A file, and the names that another file takes from it.
 pub(crate) type Arrows = BTreeMap<(String, String), BTreeSet<String>>;
 
 /// The modules of one crate.

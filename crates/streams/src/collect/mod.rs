@@ -5,7 +5,7 @@
 //! - `service_totals`, `http_totals`: what is added up of a service
 //! - `ranked_stream`: a stream by what it lost
 //! - [`watch`]: packets and streams for others that want more than the evidence
-//! - `selection`, `watched`: a collector that somebody watches
+//! - `selection`, `watched`: a collector with a watcher
 //! - `shard`, `sharded`: a collector that takes a part of the streams, for several CPUs
 
 mod collector;

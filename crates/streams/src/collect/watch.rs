@@ -1,7 +1,7 @@
 //! Packets and streams of a capture for others that want more than its evidence: packets with the
 //! stream that they belong to, and streams as they end. They also select the streams of the evidence.
 //!
-//! Nothing of this is on a packet's way unless somebody watches.
+//! Without a watcher this costs nothing for each packet.
 
 use std::any::Any;
 use std::fmt::Debug;

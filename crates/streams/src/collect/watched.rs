@@ -1,4 +1,4 @@
-//! A collector that somebody watches.
+//! A collector with a watcher.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use super::watch::{Watch, WatchedSegment};
 use crate::captured_stream::captured_stream;
 
 impl Collector {
-    /// A collector that somebody watches; its evidence is of the streams that the watcher selects.
+    /// A collector with a watcher; its evidence is of the streams that the watcher selects.
     pub fn watched_by(watch: Box<dyn Watch>) -> Self {
         let selection = Some(Box::new(WatchedSelection::new(watch)));
         Collector { selection, ..Collector::default() }

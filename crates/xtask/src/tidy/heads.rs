@@ -33,7 +33,7 @@ mod tests {
             ("a.rs", "//! The listeners of a host.\n"),
             ("b.rs", "use std::fs;\n//! The listeners of a host.\n"),
             ("c.rs", "//! Types.\n"),
-            ("d.rs", "//! Placeholder while the house is built.\n"),
+            ("d.rs", "//! Placeholder until there is code.\n"),
             ("e.rs", ""),
             ("f.py", ""),
         ]);

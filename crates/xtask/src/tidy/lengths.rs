@@ -39,12 +39,16 @@ fn compare(tree: &Tree, longer: &[(&str, &str)]) -> Vec<Problem> {
             let text = format!("{lines} lines, {LIMIT} at most: divide it by what it does");
             problems.push(Problem::new(path, None, text));
         } else if lines <= LIMIT && excused {
-            let text = "is excused from the limit of lines and need not be";
+            let text = "has an exception from the limit of lines, and needs none";
             problems.push(Problem::new(path, None, text));
         }
     }
     for (path, _) in longer.iter().filter(|(path, _)| tree.text(path).is_none()) {
-        problems.push(Problem::new(*path, None, "is excused from the limit of lines and is gone"));
+        problems.push(Problem::new(
+            *path,
+            None,
+            "has an exception from the limit of lines, but does not exist",
+        ));
     }
     problems
 }

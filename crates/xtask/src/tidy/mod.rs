@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: rules of the house that neither compiler nor clippy know.
+//! `cargo xtask tidy`: rules of this repository that neither compiler nor clippy know.
 //!
 //! One file for each check; [`CHECKS`] is the list. A check reports what is wrong and where. It changes
 //! nothing, and gives no advice: what it reports fails the gate.

@@ -8,7 +8,7 @@ use super::problem::Problem;
 use crate::rust_source::{code_only, line_of, test_files, test_parts};
 use crate::tree::Tree;
 
-/// What may panic, and what to do in its place.
+/// What may panic, and what to do instead.
 const PANICS: [(&str, &str); 11] = [
     (".unwrap()", "return the error, or use a default"),
     (".unwrap_err()", "match on it"),

@@ -55,7 +55,7 @@ fn rooms(document: &str) -> anyhow::Result<BTreeMap<String, Imports>> {
             list => Imports::These(list.split(',').map(name).collect()),
         };
         if rooms.insert(name(room), imports).is_some() {
-            bail!("{DOCUMENT}: {room} stands twice in the table of rooms");
+            bail!("{DOCUMENT}: {room} has two rows in the table of crates");
         }
     }
     Ok(rooms)

@@ -163,7 +163,7 @@ pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Problem>> {
 
 /// Documents that people read.
 fn is_prose(path: &str) -> bool {
-    [".md", ".toml", "Makefile"].iter().any(|end| path.ends_with(end))
+    [".md", ".toml", ".snap", "Makefile"].iter().any(|end| path.ends_with(end))
         || (path.starts_with("tools/") && !path.ends_with(".json"))
 }
 
