@@ -218,25 +218,35 @@ fn parts(name: &str) -> Vec<String> {
     parts
 }
 
+/// Words of a text in a row, over the ends of lines too: several words may stand on two lines.
 fn texts(path: &str, text: &str, list: &[&Word], problems: &mut Vec<Problem>) {
+    let mut row = Vec::new();
+    let mut lines = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let words = line.split(|c: char| !c.is_alphanumeric() && c != '\'');
-        let words: Vec<String> =
-            words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
-        for word in list.iter().filter(|word| word.scope != Scope::Names) {
-            if stands(word, &words) {
-                let text = format!("«{}»: {}", word.words.join(" "), word.instead);
-                problems.push(Problem::new(path, Some(number + 1), text));
-            }
+        for word in words.filter(|word| !word.is_empty()) {
+            row.push(word.to_lowercase());
+            lines.push(number + 1);
+        }
+    }
+    for word in list.iter().filter(|word| word.scope != Scope::Names) {
+        for at in places(word, &row) {
+            let text = format!("«{}»: {}", word.words.join(" "), word.instead);
+            problems.push(Problem::new(path, lines.get(at).copied(), text));
         }
     }
 }
 
 /// Whether a word stands in a row of words, and means what it must not mean.
 fn stands(word: &Word, row: &[String]) -> bool {
+    places(word, row).next().is_some()
+}
+
+/// Where a word stands in a row of words and means what it must not mean.
+fn places(word: &Word, row: &[String]) -> impl Iterator<Item = usize> {
     let length = word.words.len();
-    (0..row.len()).any(|at| {
-        let here = row.iter().skip(at).take(length);
+    (0..row.len()).filter(move |at| {
+        let here = row.iter().skip(*at).take(length);
         let before = at.checked_sub(1).and_then(|at| row.get(at));
         let after = row.get(at + length);
         here.map(String::as_str).eq(word.words.iter().copied())
@@ -257,7 +267,7 @@ mod tests {
                 "//! The load that is told.\nfn slowest_turns(x: RepeatedFast) { return_value(); }\n\
                  // Turns on Nagle; mends nothing, returns.\nconst A: &str = \"3 turns\";\n",
             ),
-            ("docs/b.md", "fine\n`budget` was sent again\n"),
+            ("docs/b.md", "fine\n`budget` was sent\nagain\n"),
             ("docs/decisions/0001.md", "It was told.\n"),
             ("x.bin", "told\n"),
         ]);
