@@ -1,5 +1,5 @@
-//! Fills the corpora of the fuzz targets: from the fixtures of this repository, and from captures
-//! of others where there are any (the folder that `NETWHY_CAPTURES` names).
+//! Fills the corpora of the fuzz targets: from the fixtures of this repository, and from the shared
+//! captures where there are any (`NETWHY_CAPTURES` names their folder).
 //!
 //! usage: cargo run --example seed
 

@@ -10,9 +10,9 @@
 //! ## Evidence
 //!
 //! In packets: how much of the window that the sender knew was left after each
-//! segment. What it knew is the window as it was one round trip between the place
-//! of capture and the sender ago. If there is no room for another segment, and the
-//! next segment follows an acknowledgement, that time was spent on the window.
+//! segment. What it knew is the window as it was one round trip between the
+//! capture point and the sender ago. If there is no room for another segment, and
+//! the next segment follows an acknowledgement, that time was spent on the window.
 //!
 //! ## Threshold
 //!

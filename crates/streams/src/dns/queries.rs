@@ -260,8 +260,7 @@ impl Lookup {
         self.queries = queries;
     }
 
-    /// The capture ends: a client that has waited for longer than an answer may take has waited in
-    /// vain.
+    /// The capture ends: queries that have been open for longer than an answer may take are unanswered.
     fn end(
         mut self,
         servers: &mut HashMap<SocketAddr, NameServer>,
