@@ -183,12 +183,15 @@ impl CapturedStream {
 
     /// Shortest round trip of the whole path, microseconds.
     pub fn round_trip_us(&self) -> Option<u64> {
-        Some(self.to_client_us? + self.to_server_us?)
+        Some(self.to_client_us?.saturating_add(self.to_server_us?))
     }
 
     /// Time of one part, microseconds.
     pub fn time_us(&self, part: TimeCategory) -> u64 {
-        self.directions().iter().map(|direction| direction.time_us(part)).sum()
+        self.directions()
+            .iter()
+            .map(|direction| direction.time_us(part))
+            .fold(0, u64::saturating_add)
     }
 
     /// Time lost in it, microseconds.
@@ -197,13 +200,13 @@ impl CapturedStream {
             .into_iter()
             .filter(|part| part.is_lost())
             .map(|part| self.time_us(part))
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 
     /// Time in which it had something to do, microseconds: all but idle time.
     pub fn busy_us(&self) -> u64 {
         let all = TimeCategory::ALL.into_iter().filter(|part| *part != TimeCategory::ClientIdle);
-        all.map(|part| self.time_us(part)).sum()
+        all.map(|part| self.time_us(part)).fold(0, u64::saturating_add)
     }
 }
 
@@ -390,9 +393,9 @@ impl CapturedDirection {
     /// All segments that were sent again.
     pub fn retransmitted(&self) -> u64 {
         self.fast_retransmissions
-            + self.rto_retransmissions
-            + self.retransmissions_original_not_captured
-            + self.retransmissions_kind_unknown
+            .saturating_add(self.rto_retransmissions)
+            .saturating_add(self.retransmissions_original_not_captured)
+            .saturating_add(self.retransmissions_kind_unknown)
     }
 
     /// Those of them that were needed: what arrived twice, or was acknowledged before, was not lost.
@@ -405,7 +408,7 @@ impl CapturedDirection {
     /// Whether segments overtake each other so often that the few that seem lost may have been late:
     /// ten times as many were sent again for nothing.
     pub fn is_mostly_reordered(&self) -> bool {
-        self.late_originals + self.spurious() > 10 * self.lost()
+        self.late_originals.saturating_add(self.spurious()) > self.lost().saturating_mul(10)
     }
 
     /// Those that were sent again for nothing, as their receiver told (D-SACK).
