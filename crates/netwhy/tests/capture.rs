@@ -290,7 +290,11 @@ fn impossible_captures_are_refused() {
     for (arguments, code, expected) in [
         (&["-i", "eth7", "-w", &path][..], 2, "there are: lo, and any"),
         (&["-i", "lo/../x", "-w", &path], 2, "no such interface"),
-        (&["-i", "an-interface-with-a-long-name", "-w", &path], 2, "no interface may have such a name"),
+        (
+            &["-i", "an-interface-with-a-long-name", "-w", &path],
+            2,
+            "no interface may have such a name",
+        ),
         (&["-i", "lo", "-i", "lo", "-w", &path], 2, "given twice"),
         (&["-i", "lo", "-w", &path, "tcp prot 80"], 2, "at «prot»"),
         (&["-i", "lo", "-w", &path, "tcp", "port", "99999"], 2, "99999"),
