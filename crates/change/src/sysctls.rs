@@ -191,8 +191,7 @@ mod tests {
 
     #[test]
     fn the_kernel_is_changed_in_a_namespace_of_its_own() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: making a network namespace needs root");
+        if !test_support::is_root() {
             return;
         }
         let set = || {

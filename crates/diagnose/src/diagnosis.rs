@@ -34,7 +34,7 @@ pub fn diagnose(evidence: &Evidence) -> Report {
         focus: evidence.focus.clone(),
         tcp_sockets: evidence.sockets.as_ref().and_then(|sockets| {
             let listeners = evidence.listeners.as_ref().map_or(0, Vec::len) as u64;
-            Some(sockets.samples.last()?.total() + listeners)
+            Some(sockets.samples.last()?.total().saturating_add(listeners))
         }),
         findings,
         ruled_out,

@@ -30,6 +30,8 @@ mod diagnosis;
 mod fixtures;
 mod focus;
 mod fold;
+#[cfg(test)]
+mod large_numbers_tests;
 pub mod limited_link;
 mod proofs;
 mod reach;

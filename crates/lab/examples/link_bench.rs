@@ -4,6 +4,8 @@
 //! less than a minute, and sends nothing outside two network namespaces of its own, which end with
 //! it. `--load` adds a busy thread for each CPU.
 
+#![allow(clippy::indexing_slicing, reason = "an index out of range ends the measurement")]
+
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::sync::Arc;

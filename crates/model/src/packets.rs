@@ -183,12 +183,15 @@ impl CapturedStream {
 
     /// Shortest round trip of the whole path, microseconds.
     pub fn round_trip_us(&self) -> Option<u64> {
-        Some(self.to_client_us? + self.to_server_us?)
+        Some(self.to_client_us?.saturating_add(self.to_server_us?))
     }
 
     /// Time of one category, microseconds.
     pub fn time_us(&self, category: TimeCategory) -> u64 {
-        self.directions().iter().map(|direction| direction.time_us(category)).sum()
+        self.directions()
+            .iter()
+            .map(|direction| direction.time_us(category))
+            .fold(0, u64::saturating_add)
     }
 
     /// Lost time, microseconds.
@@ -197,7 +200,7 @@ impl CapturedStream {
             .into_iter()
             .filter(|category| category.is_lost())
             .map(|category| self.time_us(category))
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 
     /// All time except idle time, microseconds.
@@ -206,7 +209,7 @@ impl CapturedStream {
             .into_iter()
             .filter(|category| *category != TimeCategory::ClientIdle)
             .map(|category| self.time_us(category))
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -391,9 +394,9 @@ impl CapturedDirection {
     /// All retransmitted segments.
     pub fn retransmitted(&self) -> u64 {
         self.fast_retransmissions
-            + self.rto_retransmissions
-            + self.retransmissions_original_not_captured
-            + self.retransmissions_kind_unknown
+            .saturating_add(self.rto_retransmissions)
+            .saturating_add(self.retransmissions_original_not_captured)
+            .saturating_add(self.retransmissions_kind_unknown)
     }
 
     /// Lost segments: retransmissions that were neither spurious nor of acknowledged data. A packet
@@ -406,7 +409,7 @@ impl CapturedDirection {
     /// Whether reordering is so frequent that the few segments that seem lost may have been late: ten
     /// times as many retransmissions were spurious.
     pub fn is_mostly_reordered(&self) -> bool {
-        self.late_originals + self.spurious() > 10 * self.lost()
+        self.late_originals.saturating_add(self.spurious()) > self.lost().saturating_mul(10)
     }
 
     /// Spurious retransmissions, as the receiver reported them (D-SACK).

@@ -125,7 +125,7 @@ impl TableSample {
 
     /// Sockets in any state.
     pub fn total(&self) -> u64 {
-        self.by_state.values().sum()
+        self.by_state.values().copied().fold(0, u64::saturating_add)
     }
 }
 

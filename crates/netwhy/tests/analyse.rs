@@ -3,7 +3,7 @@
 //!
 //! The tests need root and Debian's packages (`tools/setup test`); a test without prints why it is skipped.
 
-#![allow(clippy::expect_used)]
+#![allow(clippy::indexing_slicing, reason = "an index out of range fails the test")]
 
 #[path = "live/host.rs"]
 #[allow(dead_code)]

@@ -1,13 +1,16 @@
 //! Real captures: those with a label have the causes of the label, odd and damaged ones do no harm.
-//! They are not part of the project; without them these tests print that they are skipped.
+//! They are not part of the project; without them these tests are skipped.
+
+#![allow(clippy::indexing_slicing, reason = "an index out of range fails the test")]
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use test_support::captures;
 
 /// Labels that the packets contradict, and why.
 const DISPUTED_LABELS: &[(&str, &str)] = &[(
@@ -17,16 +20,6 @@ const DISPUTED_LABELS: &[(&str, &str)] = &[(
 )];
 /// Longest time for one capture, in a build without optimisation.
 const MAX_TIME: Duration = Duration::from_secs(60);
-
-fn folder(name: &str) -> Option<PathBuf> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let folder = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from).join(name);
-    if !folder.is_dir() {
-        eprintln!("skipped: there are no {name} captures (NETWHY_CAPTURES names their folder)");
-        return None;
-    }
-    Some(folder)
-}
 
 /// Runs netwhy on a file: exit code, standard output and standard error.
 fn netwhy(arguments: &[&str], file: &Path) -> (Option<i32>, String, String) {
@@ -60,7 +53,7 @@ fn netwhy(arguments: &[&str], file: &Path) -> (Option<i32>, String, String) {
 
 #[test]
 fn labelled_captures_have_the_causes_of_their_labels() {
-    let Some(folder) = folder("labelled") else { return };
+    let Some(folder) = captures("labelled") else { return };
     let labels = std::fs::read_to_string(folder.join("labels.tsv")).expect("labels");
     let list = |text: &str| -> BTreeSet<String> {
         text.split(',').filter(|id| !id.is_empty() && *id != "-").map(str::to_string).collect()
@@ -151,7 +144,7 @@ const CAPTURE_ARTEFACTS: [&str; 8] = [
 /// None of that is a cause.
 #[test]
 fn artefacts_of_the_capture_are_no_causes() {
-    let Some(folder) = folder("labelled") else { return };
+    let Some(folder) = captures("labelled") else { return };
     let written = tempfile::tempdir().expect("a folder");
     let mut wrong = Vec::new();
     let mut seen = 0;
@@ -198,7 +191,7 @@ fn artefacts_of_the_capture_are_no_causes() {
 /// detector finds 66 of 120, and has no false positive in 100.
 #[test]
 fn policers_are_distinguished_from_shapers_and_losses() {
-    let Some(folder) = folder("policing") else { return };
+    let Some(folder) = captures("policing") else { return };
     let (mut found, mut all, mut rates, mut off) = (0, 0, 0, 0.0_f64);
     let mut wrong = Vec::new();
     for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
@@ -241,7 +234,7 @@ fn policers_are_distinguished_from_shapers_and_losses() {
 
 #[test]
 fn odd_and_damaged_captures_do_no_harm() {
-    let Some(folder) = folder("robustness") else { return };
+    let Some(folder) = captures("robustness") else { return };
     let mut folders = vec![folder];
     let mut seen = 0;
     while let Some(folder) = folders.pop() {

@@ -9,7 +9,7 @@
 //! - [`servers`]: nginx and php-fpm
 //! - the others: the tests, by what they are about
 
-#![allow(clippy::expect_used)]
+#![allow(clippy::indexing_slicing, reason = "an index out of range fails the test")]
 
 #[path = "live/command_line.rs"]
 mod command_line;

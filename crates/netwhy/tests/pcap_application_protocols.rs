@@ -1,7 +1,7 @@
 //! Application protocols in a capture, compared with tshark and curl: HTTP/1 requests and statuses, TLS
 //! server names and handshakes, DNS; with a real nginx in its own network namespace.
 
-#![allow(clippy::expect_used)]
+#![allow(clippy::indexing_slicing, reason = "an index out of range fails the test")]
 
 #[path = "live/host.rs"]
 #[allow(dead_code)]

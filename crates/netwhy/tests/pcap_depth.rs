@@ -1,6 +1,8 @@
 //! `netwhy pcap` in depth: filters, one stream packet by packet, files that grow. On captures that are
 //! made here, and compared with tshark where it is installed.
 
+#![allow(clippy::indexing_slicing, reason = "an index out of range fails the test")]
+
 use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};

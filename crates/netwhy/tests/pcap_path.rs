@@ -1,7 +1,7 @@
 //! `netwhy pcap --client --server` on captures of a simulated path: the estimates are compared with the
 //! truth.
 
-use std::path::PathBuf;
+#![allow(clippy::indexing_slicing, reason = "an index out of range fails the test")]
 
 use serde_json::Value;
 
@@ -287,13 +287,8 @@ fn captures_that_cannot_be_compared_are_refused() {
 
 #[test]
 fn real_captures_equal_themselves() {
-    let default = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let folder =
-        std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from).join("labelled");
-    let Ok(files) = std::fs::read_dir(&folder) else {
-        eprintln!("skipped: there are no captures (NETWHY_CAPTURES names their folder)");
-        return;
-    };
+    let Some(folder) = test_support::captures("labelled") else { return };
+    let files = std::fs::read_dir(&folder).expect("a folder");
     let mut seen = 0;
     for file in files.map(|file| file.expect("a file").path()) {
         let name = file.to_str().expect("UTF-8");

@@ -1,6 +1,8 @@
 //! `netwhy pcap --csv` and `--parquet`: streams, exchanges and events as tables, on captures that are made
 //! here, and compared with tshark where it is installed.
 
+#![allow(clippy::indexing_slicing, reason = "an index out of range fails the test")]
+
 use std::io::Write as _;
 use std::path::Path;
 

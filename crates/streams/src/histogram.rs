@@ -48,11 +48,13 @@ impl TimeHistogram {
 
     /// The duration below which this share of all lies, microseconds: the middle of its step.
     pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
-        let all: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
+        // Neither sum can overflow: there are a few dozen numbers of 32 bits.
+        let sum = |sum: u64, count: &u32| sum.wrapping_add(u64::from(*count));
+        let all = self.counts.iter().fold(0, sum);
         let wanted = (all as f64 * share).ceil().max(1.0) as u64;
         let mut below = 0u64;
         let step = self.counts.iter().position(|count| {
-            below += u64::from(*count);
+            below = sum(below, count);
             below >= wanted
         })?;
         let (octave, quarter) = (step as u32 / 4 + FIRST_OCTAVE, step as u64 % 4);

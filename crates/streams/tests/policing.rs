@@ -11,14 +11,10 @@ use sys::capture::Capture;
 use wire::packet::tcp::TcpOption;
 use wire::packet::{Tcp, decode};
 
-/// The captures of a folder; without them `None`, with a note.
+/// The captures of a folder; `None` without them: the calling test is skipped.
 fn captures(folder: &str) -> Option<Vec<PathBuf>> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let folder = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from).join(folder);
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        eprintln!("skipped: there are no captures (NETWHY_CAPTURES names their folder)");
-        return None;
-    };
+    let folder = test_support::captures(folder)?;
+    let entries = std::fs::read_dir(&folder).expect("a folder");
     let mut all: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     all.sort();
     Some(all)

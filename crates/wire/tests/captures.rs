@@ -1,21 +1,12 @@
 //! Real captures, whole and damaged: each is read to its end, without a panic and within the file.
 
+#![allow(clippy::indexing_slicing, reason = "an index out of range fails the test")]
+
 use std::path::{Path, PathBuf};
 
+use test_support::captures;
 use wire::capture::{Reader, Step};
 use wire::packet::{Tcp, decode};
-
-/// A folder of the captures outside the repository; `None`, with a message, without them.
-fn folder(name: &str) -> Option<PathBuf> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let captures = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from);
-    let folder = captures.join(name);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: there are no captures in {name} (NETWHY_CAPTURES names their folder)");
-    None
-}
 
 fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> =
@@ -72,7 +63,7 @@ fn segments(bytes: &[u8]) -> usize {
 
 #[test]
 fn any_capture_is_decoded_without_a_panic() {
-    let Some(folder) = folder("robustness") else { return };
+    let Some(folder) = captures("robustness") else { return };
     let mut all = Vec::new();
     files(&folder, &mut all);
     // A test of `streams` compares them with tshark.
@@ -84,7 +75,7 @@ fn any_capture_is_decoded_without_a_panic() {
 
 #[test]
 fn every_capture_is_read_to_its_end() {
-    let Some(folder) = folder("robustness") else { return };
+    let Some(folder) = captures("robustness") else { return };
     let mut all = Vec::new();
     files(&folder, &mut all);
     assert!(all.len() > 900, "{} captures", all.len());
@@ -105,7 +96,7 @@ fn every_capture_is_read_to_its_end() {
 
 #[test]
 fn labelled_captures_are_sound() {
-    let Some(folder) = folder("labelled") else { return };
+    let Some(folder) = captures("labelled") else { return };
     let mut all = Vec::new();
     files(&folder, &mut all);
     for path in all {

@@ -16,9 +16,9 @@ const ONE_IN: u64 = 2;
 pub(crate) fn is_damaged(direction: StreamDirection<'_>) -> bool {
     let sent = direction.sent();
     sent.bad_checksums >= MIN_DAMAGED
-        && sent.bad_checksums * ONE_IN <= sent.checksums_verified
+        && sent.bad_checksums.saturating_mul(ONE_IN) <= sent.checksums_verified
         && sent.bad_checksums <= sent.retransmitted()
         && share(sent.bad_checksums as f64, sent.data_segments as f64) >= MIN_DAMAGED_SHARE
         // The rest may have been lost before the capture point.
-        && sent.bad_checksums * ONE_IN >= sent.lost()
+        && sent.bad_checksums.saturating_mul(ONE_IN) >= sent.lost()
 }

@@ -31,7 +31,7 @@ pub(crate) fn window_full_share(direction: StreamDirection<'_>) -> f64 {
         TimeCategory::Application,
         TimeCategory::Unexplained,
     ];
-    let all = other.into_iter().map(|part| sent.time_us(part)).sum::<u64>() + limited;
+    let all = other.into_iter().map(|part| sent.time_us(part)).fold(limited, u64::saturating_add);
     limited as f64 / all.max(1) as f64
 }
 
@@ -45,12 +45,12 @@ pub(crate) fn window_limited_us(direction: StreamDirection<'_>) -> Option<u64> {
         let ours = trip.follows_flight.is_some_and(|follows| follows >= MIN_FLIGHT_CORRELATION);
         let factor = if ours { QUEUED_FACTOR_BY_FLIGHT } else { QUEUED_FACTOR };
         trip.mean_us as f64 >= factor * trip.min_us as f64
-            && trip.mean_us >= trip.min_us + MIN_QUEUE_US
+            && trip.mean_us >= trip.min_us.saturating_add(MIN_QUEUE_US)
     });
     // A window that still grew is no limit.
     let settled = sent.settled_window_us.unwrap_or(limited);
-    let lasting =
-        settled > MIN_ROUND_TRIPS * trip.max(1) && settled > sent.reader_behind_us.unwrap_or(0);
+    let lasting = settled > trip.max(1).saturating_mul(MIN_ROUND_TRIPS)
+        && settled > sent.reader_behind_us.unwrap_or(0);
     // A transfer that goes on sends more than the windows that were full.
     let goes_on = sent.new_bytes > MIN_WINDOWS_FILLED * u64::from(direction.reverse().max_window);
     // Within one host, who waits for room waits for the reader.

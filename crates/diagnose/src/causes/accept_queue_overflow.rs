@@ -263,7 +263,7 @@ fn why(evidence: &Evidence, listener: &Listener) -> Option<Proof> {
     let waited =
         process.run_delay_ms.map(|ms| share(ms, watched * f64::from(process.threads.max(1))));
     let used = share(process.cpu_ms, watched);
-    let samples: u32 = process.states.values().sum();
+    let samples = process.states.values().copied().fold(0, u32::saturating_add);
     let in_state = |letter| {
         share(f64::from(process.states.get(&letter).copied().unwrap_or(0)), f64::from(samples))
     };

@@ -105,7 +105,7 @@ fn hit(direction: StreamDirection<'_>) -> Option<(RoundTrips, u64)> {
     // Late segments have long round trips without a queue.
     let full = !direction.sent().is_mostly_reordered()
         && trips.losses_after_long > 0
-        && trips.losses_after_long * ONE_IN >= trips.losses;
+        && trips.losses_after_long.saturating_mul(ONE_IN) >= trips.losses;
     let several = queued_bytes(direction) >= MIN_SEGMENTS_QUEUED * f64::from(segment(direction))
         && !direction.is_within_one_host();
     let enough = trips.samples >= MIN_SAMPLES && several;

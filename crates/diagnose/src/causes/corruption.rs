@@ -130,7 +130,7 @@ fn finding(evidence: &Evidence, damaged: u64, part: f64) -> Finding {
             .map(|(peer, drops)| format!("{peer} ({})", number(*drops)))
             .collect();
         let text = format!("connections that dropped segments: from {}", listed.join(", "));
-        let all: u64 = peers.iter().map(|(_, drops)| drops).sum();
+        let all: u64 = peers.iter().map(|(_, drops)| *drops).fold(0, u64::saturating_add);
         let dropped = proof(Source::Sockets, "peers", text);
         proofs.push(dropped.at_moment("dropped since they were opened", all as f64, "packets"));
     }

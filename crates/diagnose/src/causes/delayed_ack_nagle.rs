@@ -74,7 +74,10 @@ const MAX_NEAR_US: u64 = 5_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, hit, finding, |packets| {
-        let late = packets.directions().map(|direction| direction.acknowledged_late).sum();
+        let late = packets
+            .directions()
+            .map(|direction| direction.acknowledged_late)
+            .fold(0, u64::saturating_add);
         match late {
             0 => "Nagle with delayed ACKs (no late ACK)".to_string(),
             _ => format!("Nagle with delayed ACKs ({})", count(late, "late ACK")),

@@ -106,15 +106,16 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         if !has_both_directions(packets) {
             return "DNS (one direction was captured)".to_string();
         }
-        let queries: u64 = packets.resolvers.iter().map(|one| one.queries).sum();
-        let slow: u64 = packets.resolvers.iter().map(slow_queries).sum();
+        let queries: u64 =
+            packets.resolvers.iter().map(|one| one.queries).fold(0, u64::saturating_add);
+        let slow: u64 = packets.resolvers.iter().map(slow_queries).fold(0, u64::saturating_add);
         format!("DNS ({} of {} slow or unanswered)", number(slow), count(queries, "query"))
     })
 }
 
 /// Queries that were answered late or not at all.
 fn slow_queries(one: &Resolver) -> u64 {
-    one.unanswered + one.slow
+    one.unanswered.saturating_add(one.slow)
 }
 
 /// Whether packets of both directions were captured.

@@ -91,11 +91,11 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn small(direction: StreamDirection<'_>) -> Option<u64> {
     let starts = direction.sent().slow_starts;
-    let cost = starts.first_saved * direction.stream.round_trip_us()?;
+    let cost = starts.first_saved.saturating_mul(direction.stream.round_trip_us()?);
     let felt = share(cost as f64, direction.stream.busy_us() as f64) >= MIN_TIME_SHARE;
     // After a lost SYN, one segment is right (RFC 6298, section 5.7).
     let lost_syn =
-        direction.stream.syn_retransmissions + direction.stream.syn_ack_retransmissions > 0;
+        direction.stream.syn_retransmissions > 0 || direction.stream.syn_ack_retransmissions > 0;
     let few = (1..MIN_USUAL_SEGMENTS).contains(&starts.first_segments) && starts.first_saved > 0;
     (few && felt && !lost_syn).then_some(cost)
 }

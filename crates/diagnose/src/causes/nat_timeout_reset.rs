@@ -180,7 +180,7 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
         seconds(one.shortest_us),
         seconds(longest_us),
         number(resets as u64),
-        number(lost - resets as u64),
+        number(lost.saturating_sub(resets as u64)),
     );
     let proof = proof(Source::Packets, "proof", text)
         .over_window(evidence, "connections lost", lost as f64, "connections")

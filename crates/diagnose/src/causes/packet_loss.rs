@@ -86,8 +86,12 @@ const MIN_INFLATED_SHARE: f64 = 0.5;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, hit, finding, |packets| {
-        let lost = packets.directions().map(|direction| direction.lost()).sum();
-        let data = packets.directions().map(|direction| direction.data_segments).sum();
+        let lost =
+            packets.directions().map(|direction| direction.lost()).fold(0, u64::saturating_add);
+        let data = packets
+            .directions()
+            .map(|direction| direction.data_segments)
+            .fold(0, u64::saturating_add);
         match data {
             0 => "packet loss (no data captured)".to_string(),
             _ => format!("packet loss ({} of {})", number(lost), count(data, "segment")),
@@ -118,7 +122,7 @@ fn queue_was_full(direction: StreamDirection<'_>) -> Option<bool> {
     let trips = direction.sent().round_trip.filter(|trips| trips.samples >= MIN_ROUND_TRIPS)?;
     Some(
         trips.inflated >= MIN_INFLATED_SHARE
-            || (trips.losses > 0 && trips.losses_after_long * 2 >= trips.losses),
+            || (trips.losses > 0 && trips.losses_after_long.saturating_mul(2) >= trips.losses),
     )
 }
 

@@ -106,7 +106,8 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let alive =
         direction.stream.handshake_us.is_some() && back.retransmitted() == 0 && back.new_bytes > 0;
     (again && never && alive).then(|| {
-        sent.time_us(model::TimeCategory::Loss) + sent.time_us(model::TimeCategory::Unexplained)
+        let unexplained = sent.time_us(model::TimeCategory::Unexplained);
+        sent.time_us(model::TimeCategory::Loss).saturating_add(unexplained)
     })
 }
 

@@ -120,7 +120,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         .iter()
         .flat_map(|direction| &direction.sent().policed)
         .map(|exchange| exchange.lost)
-        .sum();
+        .fold(0, u64::saturating_add);
     let common = common(group);
     let mut proof = group
         .proof(

@@ -73,7 +73,8 @@ const MIN_SPURIOUS_SHARE: f64 = 0.001;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, hit, finding, |packets| {
-        let late = packets.directions().map(|direction| direction.reordered).sum();
+        let late =
+            packets.directions().map(|direction| direction.reordered).fold(0, u64::saturating_add);
         match late {
             0 => "reordering (none)".to_string(),
             _ => format!("reordering ({} late)", count(late, "segment")),
@@ -92,12 +93,13 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let spurious = sent.spurious();
     let mistaken = spurious >= MIN_SEGMENTS
         && share(spurious as f64, sent.data_segments as f64) >= MIN_SPURIOUS_SHARE
-        && spurious * 2 >= sent.retransmitted()
+        && spurious.saturating_mul(2) >= sent.retransmitted()
         // Timeouts that are too early are another fault.
-        && sent.fast_retransmissions + sent.retransmissions_kind_unknown > sent.rto_retransmissions
+        && sent.fast_retransmissions.saturating_add(sent.retransmissions_kind_unknown)
+            > sent.rto_retransmissions
         // So are tail-loss probes that are too early, on hosts whose CPUs are all busy: nothing was
         // late, and no acknowledgement reported it.
-        && (sent.fast_retransmissions >= MIN_SEGMENTS || sent.reordered + sent.late_originals > 0);
+        && (sent.fast_retransmissions >= MIN_SEGMENTS || sent.reordered > 0 || sent.late_originals > 0);
     // What it costs does not show in the packets: the sender slows down.
     (late || mistaken).then_some(0)
 }
@@ -105,7 +107,7 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let late = group.sum(|sent| sent.reordered);
     let data = group.sum(|sent| sent.data_segments);
-    let spurious = group.sum(|sent| sent.spurious() + sent.late_originals);
+    let spurious = group.sum(|sent| sent.spurious().saturating_add(sent.late_originals));
     let text = format!(
         "{} of {} were late ({}), {}",
         number(late),

@@ -74,8 +74,8 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || {
         let (streams, exchanges) =
-            packets.services.iter().fold((0, 0), |(streams, exchanges), one| {
-                (streams + one.streams, exchanges + one.exchanges)
+            packets.services.iter().fold((0_u64, 0_u64), |(streams, exchanges), one| {
+                (streams.saturating_add(one.streams), exchanges.saturating_add(one.exchanges))
             });
         match streams {
             0 => "short connections (none)".to_string(),
@@ -93,9 +93,10 @@ fn cost_us(direction: StreamDirection<'_>) -> Option<u64> {
     let stream = direction.stream;
     let handshake = stream.handshake_us?;
     let starts = direction.sent().slow_starts;
-    let growth = starts.first_rounds.saturating_sub(1) * stream.round_trip_us().unwrap_or(0);
-    let all = handshake + growth;
-    let usual = stream.syn_retransmissions + stream.syn_ack_retransmissions == 0;
+    let growth =
+        starts.first_rounds.saturating_sub(1).saturating_mul(stream.round_trip_us().unwrap_or(0));
+    let all = handshake.saturating_add(growth);
+    let usual = stream.syn_retransmissions == 0 && stream.syn_ack_retransmissions == 0;
     // Uploads grow from the client, everything else from the server.
     let grows = starts.first_rounds.cmp(&direction.reverse().slow_starts.first_rounds);
     let pays = grows.is_gt() || (grows.is_eq() && direction.server_sends);
@@ -110,7 +111,10 @@ fn is_sequential(group: &Group<'_>) -> bool {
         .iter()
         .filter(|direction| direction.stream.client.ip() == worst)
         .map(|direction| {
-            (direction.stream.first_us, direction.stream.first_us + direction.stream.busy_us())
+            (
+                direction.stream.first_us,
+                direction.stream.first_us.saturating_add(direction.stream.busy_us()),
+            )
         })
         .collect();
     times.sort_unstable();
@@ -126,7 +130,11 @@ fn is_sequential(group: &Group<'_>) -> bool {
 
 /// Share of the active time of these streams.
 fn cost_share(group: &Group<'_>) -> f64 {
-    let busy: u64 = group.directions.iter().map(|direction| direction.stream.busy_us()).sum();
+    let busy: u64 = group
+        .directions
+        .iter()
+        .map(|direction| direction.stream.busy_us())
+        .fold(0, u64::saturating_add);
     share(group.lost_us as f64, busy as f64).min(1.0)
 }
 
@@ -144,7 +152,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         .directions
         .iter()
         .map(|direction| direction.stream.time_us(TimeCategory::Connect))
-        .sum();
+        .fold(0, u64::saturating_add);
     let slow_start = match group.lost_us.saturating_sub(handshakes) {
         0 => String::new(),
         us => format!(", {} in slow start", micros(us)),

@@ -105,7 +105,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn captured(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, hit, finding, |packets| {
-        let transfers = packets.directions().map(|direction| direction.slow_starts.transfers).sum();
+        let transfers = packets
+            .directions()
+            .map(|direction| direction.slow_starts.transfers)
+            .fold(0, u64::saturating_add);
         match transfers {
             0 => "slow start after idle (none)".to_string(),
             _ => format!("slow start after idle (none in {})", count(transfers, "transfer")),
@@ -117,7 +120,7 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let starts = direction.sent().slow_starts;
     let cost = starts.restart_us;
     let trip = direction.stream.round_trip_us()?.max(1);
-    let several = starts.restarts >= MIN_TRANSFERS || cost >= MIN_ROUND_TRIPS * trip;
+    let several = starts.restarts >= MIN_TRANSFERS || cost >= trip.saturating_mul(MIN_ROUND_TRIPS);
     let felt = share(cost as f64, direction.stream.busy_us() as f64) >= MIN_TIME_SHARE;
     (starts.restarts > 0 && several && felt).then_some(cost)
 }
@@ -125,8 +128,11 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let direction = group.worst();
     let starts = direction.sent().slow_starts;
-    let restarts: u64 =
-        group.directions.iter().map(|direction| direction.sent().slow_starts.restarts).sum();
+    let restarts: u64 = group
+        .directions
+        .iter()
+        .map(|direction| direction.sent().slow_starts.restarts)
+        .fold(0, u64::saturating_add);
     let each = group.lost_us / restarts.max(1);
     let text = format!(
         "packet {} (stream {}): after {} idle it sent {} in the first round trip of {}, \

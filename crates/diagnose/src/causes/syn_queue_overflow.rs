@@ -94,7 +94,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     }
     let sent = increase("TcpExtSyncookiesSent").max(cookies);
     let back = increase("TcpExtSyncookiesRecv").min(sent);
-    if dropped == 0 && share((sent - back) as f64, sent as f64) < MIN_COOKIES_LOST {
+    if dropped == 0 && share(sent.saturating_sub(back) as f64, sent as f64) < MIN_COOKIES_LOST {
         return Verdict::RuledOut(format!(
             "SYN cookies ({} of {} came back)",
             number(back),
@@ -150,16 +150,17 @@ fn finding(
 ) -> Finding {
     let opened = evidence.increase("TcpPassiveOpens").unwrap_or(0);
     let owners = listener.map(|l| processes(evidence, &l.pids)).unwrap_or_default();
-    let lost = dropped + (sent - back);
-    let part = share(lost as f64, (lost + opened) as f64);
+    let unanswered = sent.saturating_sub(back);
+    let lost = dropped.saturating_add(unanswered);
+    let part = share(lost as f64, lost.saturating_add(opened) as f64);
     let impact = if dropped > 0 {
         format!("{} dropped, {} opened", count(dropped, "SYN"), count(opened, "connection"))
     } else {
         format!(
             "{} answered with a cookie, {} of the cookies ({}) did not come back",
             count(sent, "SYN"),
-            number(sent - back),
-            percent(share((sent - back) as f64, sent as f64)),
+            number(unanswered),
+            percent(share(unanswered as f64, sent as f64)),
         )
     };
     let mut evidences = Vec::new();

@@ -5,34 +5,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
+use test_support::{are_installed, is_root};
+
 /// One test at a time: they load every CPU, and some share the kernel's log.
 static ALONE: Mutex<()> = Mutex::new(());
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 static SWEPT: Once = Once::new();
 
-/// What a test needs; `None`, after saying why, when this machine lacks it.
+/// What a test needs; `None` when this machine lacks it: the calling test is skipped.
 pub(crate) fn need(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
-    let missing: Vec<_> = programs.iter().filter(|p| !is_installed(p)).collect();
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: network namespaces need root");
-        return None;
-    }
-    if !missing.is_empty() {
-        eprintln!("skipped: needs {missing:?} (tools/setup test installs them)");
+    if !is_root() || !are_installed(programs) {
         return None;
     }
     let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     SWEPT.call_once(sweep);
     Some(alone)
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let more = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(String::from);
-    path.split(':')
-        .map(String::from)
-        .chain(more)
-        .any(|folder| std::path::Path::new(&folder).join(program).is_file())
 }
 
 /// Removes namespaces of tests that were killed: their names hold the id of their process.

@@ -3,22 +3,24 @@
 use std::path::Path;
 
 use tempfile::TempDir;
+use test_support::{Reason, skip};
 
 use super::host::{Host, Program};
 
 /// Programs that these servers need.
 pub(crate) const NGINX: &[&str] = &["ip", "ss", "nginx", "wrk"];
 
-/// The name of this machine's php-fpm, which has its version in its name on Debian.
+/// The name of this machine's php-fpm, which has its version in its name on Debian; without it the
+/// calling test is skipped.
 pub(crate) fn php_fpm() -> Option<String> {
-    let names = std::fs::read_dir("/usr/sbin").ok()?.flatten();
+    let entries = std::fs::read_dir("/usr/sbin").into_iter().flatten().flatten();
     let mut names: Vec<String> =
-        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.retain(|name| name.starts_with("php-fpm"));
     names.sort();
     let name = names.pop();
     if name.is_none() {
-        eprintln!("skipped: needs php-fpm (tools/setup test installs it)");
+        skip(&Reason::MissingPrograms(vec!["php-fpm".to_string()]));
     }
     name
 }

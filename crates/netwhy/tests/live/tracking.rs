@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use rustix::fs::FlockOperation;
+use test_support::{Reason, skip};
 
 use super::host::{Host, need, pause};
 use super::servers::plain_nginx;
@@ -49,7 +50,7 @@ fn a_full_table_on_a_gateway_is_named_with_source_and_states() {
         return;
     };
     if !Path::new(MAX).exists() {
-        eprintln!("skipped: this kernel tracks no connections");
+        skip(&Reason::Kernel("has no connection tracking (modprobe nf_conntrack)".to_string()));
         return;
     }
     let (client, router, server) = (Host::new(), Host::new(), Host::new());

@@ -154,18 +154,15 @@ pub(crate) fn assert_narrow(printed: &str) {
     }
 }
 
-/// The lines that tshark prints; `None` if it is not installed.
+/// The lines that tshark prints; `None` if it is not installed: the calling test is skipped.
 pub(crate) fn tshark(bytes: &[u8], arguments: &[&str]) -> Option<Vec<String>> {
+    if !test_support::are_installed(&["tshark"]) {
+        return None;
+    }
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(bytes).expect("a capture");
-    match Command::new("tshark").arg("-r").arg(file.path()).args(arguments).output() {
-        Err(_) => {
-            println!("skipped: needs tshark (tools/setup test installs it)");
-            None
-        }
-        Ok(output) => {
-            assert!(output.status.success(), "{}", text(&output.stderr));
-            Some(text(&output.stdout).lines().map(str::to_string).collect())
-        }
-    }
+    let output = Command::new("tshark").arg("-r").arg(file.path()).args(arguments).output();
+    let output = output.expect("tshark");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    Some(text(&output.stdout).lines().map(str::to_string).collect())
 }

@@ -11,21 +11,17 @@ use wire::packet::{DecodeError, Tcp, decode};
 
 use super::frame::{Again, Verdict};
 
-/// The captures of a folder; without them `None`, with a note.
+/// The captures of a folder; `None` without them: the calling test is skipped.
 pub(crate) fn of(folder: &str) -> Option<Vec<PathBuf>> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let folder = std::env::var_os("NETWHY_CAPTURES").map_or(default, PathBuf::from).join(folder);
+    let folder = test_support::captures(folder)?;
     let mut all = Vec::new();
     files(&folder, &mut all);
-    if all.is_empty() {
-        eprintln!("skipped: no captures in {} (NETWHY_CAPTURES names others)", folder.display());
-        return None;
-    }
+    assert!(!all.is_empty(), "no captures in {}", folder.display());
     Some(all)
 }
 
 fn files(folder: &Path, into: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let entries = std::fs::read_dir(folder).expect("a folder");
     let mut entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     entries.sort();
     for path in entries {

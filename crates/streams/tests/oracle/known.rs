@@ -58,7 +58,9 @@ fn duplicate_packets_are_no_retransmissions() {
 
 /// Stalls of a capture of at least so many milliseconds.
 fn stalls(name: &str, reason: StallReason, min_ms: i64) -> Option<Vec<i64>> {
-    let path = labelled()?.into_iter().find(|path| path.file_stem().is_some_and(|s| s == name))?;
+    let mut all = labelled()?.into_iter();
+    let path = all.find(|path| path.file_stem().is_some_and(|stem| stem == name));
+    let path = path.unwrap_or_else(|| panic!("there is no capture {name}"));
     let stalls: Vec<Stall> = captures::read(&path).stalls;
     let named = stalls.iter().filter(|stall| stall.reason == reason);
     let mut all: Vec<i64> = named.map(|stall| stall.duration / 1_000_000).collect();

@@ -17,26 +17,25 @@ use classes::CLASSES;
 use compare::{Compared, Totals, compare};
 
 /// Compares all captures in which `streams` finds a segment, with NETWHY_ORACLE all others too; two at
-/// a time, as tshark takes most of the time. `None` without tshark.
-fn all(captures: Vec<PathBuf>) -> Option<Vec<Compared>> {
+/// a time, as tshark takes most of the time.
+fn all(captures: Vec<PathBuf>) -> Vec<Compared> {
     let whole = std::env::var_os("NETWHY_ORACLE").is_some();
     let (captures, done) = (Mutex::new(captures.into_iter()), Mutex::new(Vec::new()));
     let work = || {
         loop {
-            let Some(path) = captures.lock().expect("sound").next() else { return Some(()) };
+            let Some(path) = captures.lock().expect("sound").next() else { return };
             let read = captures::read(&path);
             if read.has_segments() || whole {
-                let compared = compare(&path, &read, &tshark::frames(&path)?);
+                let compared = compare(&path, &read, &tshark::frames(&path));
                 done.lock().expect("sound").push(compared);
             }
         }
     };
     std::thread::scope(|scope| {
-        let other = scope.spawn(work);
-        let this = work();
-        this.and(other.join().expect("no panic"))
-    })?;
-    Some(done.into_inner().expect("sound"))
+        scope.spawn(work);
+        work();
+    });
+    done.into_inner().expect("sound")
 }
 
 fn show(all: &[Compared]) {
@@ -69,10 +68,10 @@ fn every_disagreement_with_tshark_has_a_reason() {
     let Some(captures) = folders.into_iter().map(captures::of).collect::<Option<Vec<_>>>() else {
         return;
     };
-    let Some(mut all) = all(captures.concat()) else {
-        eprintln!("skipped: needs tshark (tools/setup test installs it)");
+    if !test_support::are_installed(&["tshark"]) {
         return;
-    };
+    }
+    let mut all = all(captures.concat());
     all.sort_by(|a, b| a.name.cmp(&b.name));
     show(&all);
     for one in &all {

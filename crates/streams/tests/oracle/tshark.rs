@@ -34,8 +34,8 @@ const FIELDS: [&str; 24] = [
     "tcp.analysis.initial_rtt",
 ];
 
-/// All frames with TCP that ICMP does not quote; `None` without tshark.
-pub(crate) fn frames(path: &Path) -> Option<Vec<Frame>> {
+/// All frames with TCP that ICMP does not quote.
+pub(crate) fn frames(path: &Path) -> Vec<Frame> {
     let output = Command::new("tshark")
         .args(["-n", "-Y", "tcp && !icmp && !icmpv6", "-T", "fields", "-E", "occurrence=a"])
         .args(FIELDS.map(|name| ["-e", name]).concat())
@@ -45,14 +45,14 @@ pub(crate) fn frames(path: &Path) -> Option<Vec<Frame>> {
         .env("WIRESHARK_PLUGIN_DIR", "/dev/null")
         .stderr(Stdio::null())
         .output()
-        .ok()?;
+        .expect("tshark");
     let text = String::from_utf8_lossy(&output.stdout);
     // A frame without a stream has a truncated header.
     let whole = |line: &&str| line.split('\t').nth(3).is_some_and(|stream| !stream.is_empty());
     let lines = text.lines().filter(whole).map(|line| {
         frame(line).unwrap_or_else(|| panic!("{}: {line:?} cannot be read", path.display()))
     });
-    Some(lines.collect())
+    lines.collect()
 }
 
 fn frame(line: &str) -> Option<Frame> {

@@ -1,4 +1,5 @@
-//! The phases: format, clippy, tidy, tests; all of them, or the quick ones.
+//! The phases: format, tidy, clippy, tests; all of them, or the quick ones. What takes seconds comes
+//! first, what takes minutes last.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +18,7 @@ use crate::tidy;
 pub(crate) struct Options {
     /// Only what takes a few minutes: format, tidy, unit tests, a dozen scenarios.
     pub(crate) quick: bool,
-    /// A program that runs the tests of netwhy itself, which need root: `sudo -n -E`.
+    /// A program that runs the tests, some of which need root: `sudo -n -E`.
     pub(crate) runner: Option<String>,
 }
 
@@ -29,15 +30,15 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     let began = Instant::now();
     let notes = notes_file()?;
     let mut outcomes = vec![phase::run("format", &mut cargo(&["fmt", "--all", "--check"])?)?];
+    outcomes.push(tidied()?);
     if !options.quick {
         let words = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
         outcomes.push(phase::run("clippy", &mut cargo(&words)?)?);
     }
-    outcomes.push(tidied()?);
     for (name, words) in tests(options.quick) {
         let mut command = cargo(words)?;
         command.env(test_support::NOTES, &notes);
-        if let Some(runner) = options.runner.as_ref().filter(|_| words.contains(&"netwhy")) {
+        if let Some(runner) = &options.runner {
             command.env(runner_variable()?, runner);
         }
         outcomes.push(phase::run(name, &mut command)?);
@@ -50,12 +51,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
 
 /// The commands of cargo that test.
 fn tests(quick: bool) -> Vec<(&'static str, &'static [&'static str])> {
+    let unit_tests: (_, &[_]) =
+        ("unit tests", &["test", "--workspace", "--lib", "--bins", "--locked", "--no-fail-fast"]);
     if quick {
         return vec![
-            (
-                "unit tests",
-                &["test", "--workspace", "--lib", "--bins", "--locked", "--no-fail-fast"],
-            ),
+            unit_tests,
             (
                 "a dozen scenarios",
                 &["test", "-p", "netwhy", "--locked", "--test", "lab", "--", QUICK_SCENARIOS],
@@ -63,11 +63,23 @@ fn tests(quick: bool) -> Vec<(&'static str, &'static [&'static str])> {
         ];
     }
     vec![
+        unit_tests,
         (
             "tests of the crates",
-            &["test", "--workspace", "--exclude", "netwhy", "--locked", "--no-fail-fast"],
+            &[
+                "test",
+                "--workspace",
+                "--exclude",
+                "netwhy",
+                "--test",
+                "*",
+                "--examples",
+                "--locked",
+                "--no-fail-fast",
+            ],
         ),
-        ("tests of netwhy", &["test", "-p", "netwhy", "--locked", "--no-fail-fast"]),
+        ("documentation", &["test", "--workspace", "--doc", "--locked", "--no-fail-fast"]),
+        ("tests of netwhy", &["test", "-p", "netwhy", "--test", "*", "--locked", "--no-fail-fast"]),
     ]
 }
 

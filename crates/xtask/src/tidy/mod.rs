@@ -18,6 +18,7 @@ mod printing;
 mod problem;
 mod readme;
 mod rooms;
+mod skips;
 mod tables;
 mod unsafe_code;
 mod whitespace;
@@ -38,6 +39,7 @@ const CHECKS: &[Check] = &[
     Check { name: "unsafe", run: unsafe_code::check },
     Check { name: "panics", run: panics::check },
     Check { name: "printing", run: printing::check },
+    Check { name: "skips", run: skips::check },
     Check { name: "tables", run: tables::check },
     Check { name: "readme", run: readme::check },
     Check { name: "fresh docs", run: fresh::check },

@@ -67,8 +67,12 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 pub(super) fn why_ruled_out(packets: &Packets) -> String {
-    let damaged = packets.directions().map(|direction| direction.bad_checksums).sum();
-    let checked = packets.directions().map(|direction| direction.checksums_verified).sum();
+    let damaged =
+        packets.directions().map(|direction| direction.bad_checksums).fold(0, u64::saturating_add);
+    let checked = packets
+        .directions()
+        .map(|direction| direction.checksums_verified)
+        .fold(0, u64::saturating_add);
     match checked {
         0 => "damaged segments (none)".to_string(),
         _ => format!("damaged segments ({} of {} verified)", number(damaged), number(checked)),

@@ -23,9 +23,9 @@ pub(super) fn findings(
 }
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {
-    let retransmissions =
-        direction.stream.syn_retransmissions + direction.stream.syn_ack_retransmissions;
-    (!direction.server_sends && retransmissions > 0)
+    let stream = direction.stream;
+    let retransmitted = stream.syn_retransmissions > 0 || stream.syn_ack_retransmissions > 0;
+    (!direction.server_sends && retransmitted)
         .then(|| direction.stream.time_us(TimeCategory::SynWait))
 }
 

@@ -44,7 +44,7 @@ fn shares(load: &HttpLoad, one: &SynRetransmissions) -> (f64, f64) {
 
 fn counts(load: &HttpLoad, one: &SynRetransmissions) -> bool {
     let (of_all, of_time) = shares(load, one);
-    let again = one.opened.len() > 1 || one.timed_out + one.still_connecting > 0;
+    let again = one.opened.len() > 1 || one.timed_out > 0 || one.still_connecting > 0;
     retransmitting(one) > 0
         && (retransmitting(one) >= MIN_RETRANSMITTING || again)
         && (of_all >= MIN_SHARE || of_time >= MIN_SHARE)
