@@ -1,7 +1,6 @@
 //! The table of causes tests itself: names, pages, needs, scenarios; and that no string of an evidence
 //! makes a finding harmful to its reader.
 
-mod examples;
 mod hostile;
 
 use std::collections::BTreeSet;
