@@ -2,7 +2,10 @@
 //!
 //! - `tidy`: rules that neither compiler nor clippy know, see [`tidy`]
 //! - `docs`: pages and schemas generated from the source, see [`docs`]
-//! - `test`: everything that CI checks, with a summary, see [`gate`]
+//!
+//! - `recipes`: follows docs/recipes.md in a copy of the repository, see [`recipes`]
+//!
+//! - `test`: all that CI checks, with a summary, see [`gate`]
 //!
 //! Nothing here is shipped.
 
@@ -11,6 +14,7 @@ use std::process::ExitCode;
 mod docs;
 mod gate;
 mod modules;
+mod recipes;
 mod repository;
 mod rust_source;
 mod tidy;
@@ -19,13 +23,13 @@ mod tree;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test            everything that CI checks: format, clippy, tidy, tests; then a summary
-  test --quick    a subset for while you work: format, tidy, unit tests, a dozen scenarios
-  test --runner P run the tests that need root with this program: 'sudo -n'
-  tidy            check rooms, circles, lengths, heads, unsafe, panics, tables, docs, words
-  docs            write the generated documents: docs/{causes,schema,columns.md,scenarios.md},
-                  the sample in README.md
-  docs --check    only list those that are stale
+  test            all that CI checks: format, clippy, tidy, tests; then what was checked
+  test --quick    what takes a few minutes: format, tidy, unit tests, a dozen scenarios
+  test --runner P run the tests that need root by this program: 'sudo -n'
+  tidy            check rooms, lengths, heads, unsafe, panics, tables, docs
+  docs            write what is generated: docs/{causes,schema,scenarios.md}
+  docs --check    only say which of them are stale
+  recipes         follow docs/recipes.md in a copy, and check that it works
 ";
 
 fn main() -> ExitCode {
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         },
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
+        ["recipes"] => recipes::run(),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(true)

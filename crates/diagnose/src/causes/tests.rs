@@ -85,6 +85,20 @@ fn every_cause_has_its_three_tests() {
     }
 }
 
+#[test]
+fn every_cause_is_found_on_its_examples() {
+    for cause in TABLE {
+        let examples = (cause.examples)();
+        assert!(!examples.is_empty(), "{} has no examples", cause.id);
+        for example in examples {
+            let Verdict::Found(findings) = cause.judge(&example) else {
+                panic!("{} is not found on its example", cause.id);
+            };
+            assert!(findings.iter().all(|finding| finding.cause == cause.id), "{}", cause.id);
+        }
+    }
+}
+
 /// A scenario makes the fault in a network of its own; `netwhy lab` runs it.
 #[test]
 fn every_cause_has_a_scenario() {
