@@ -3,7 +3,7 @@
 //! The copy stays where it is, so that a second run builds only what changed. What cargo has built of
 //! crates of others is taken over from the repository's own target folder.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -22,8 +22,10 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    /// Copies the files of the repository that git tracks or would track.
-    pub(super) fn copy() -> anyhow::Result<Workspace> {
+    /// Copies the files of the repository that git tracks or would track, but for those that are
+    /// changed: their text by path. What is the same already stays, so that cargo does not build it
+    /// again.
+    pub(super) fn copy(changed: &BTreeMap<String, String>) -> anyhow::Result<Workspace> {
         let folder = repository::target_folder()?.join("recipes");
         let workspace = Workspace { root: folder.join("tree"), target: folder.join("build") };
         if !workspace.target.exists() {
@@ -36,36 +38,25 @@ impl Workspace {
         let names: BTreeSet<String> = tree::names(from)?.into_iter().collect();
         for name in &names {
             let file = from.join(name);
-            if file.is_file() {
+            if file.is_file() && !changed.contains_key(name) {
                 let bytes = fs::read(&file).with_context(|| format!("cannot read {name}"))?;
-                workspace.write_bytes(name, &bytes)?;
+                workspace.write(name, &bytes)?;
             }
         }
-        if workspace.root.exists() {
-            for name in tree::walked(&workspace.root)? {
-                if !names.contains(&name) {
-                    fs::remove_file(workspace.root.join(&name))
-                        .with_context(|| format!("cannot remove {name}"))?;
-                }
+        for (name, text) in changed {
+            workspace.write(name, text.as_bytes())?;
+        }
+        // Of an earlier run.
+        for name in tree::walked(&workspace.root)? {
+            if !names.contains(&name) && !changed.contains_key(&name) {
+                fs::remove_file(workspace.root.join(&name))
+                    .with_context(|| format!("cannot remove {name}"))?;
             }
         }
         Ok(workspace)
     }
 
-    pub(super) fn exists(&self, path: &str) -> bool {
-        self.root.join(path).exists()
-    }
-
-    pub(super) fn read(&self, path: &str) -> anyhow::Result<String> {
-        fs::read_to_string(self.root.join(path)).with_context(|| format!("cannot read {path}"))
-    }
-
-    /// Writes a file. One that has this text stays as it is, so that cargo does not build it again.
-    pub(super) fn write(&self, path: &str, text: &str) -> anyhow::Result<()> {
-        self.write_bytes(path, text.as_bytes())
-    }
-
-    fn write_bytes(&self, path: &str, bytes: &[u8]) -> anyhow::Result<()> {
+    fn write(&self, path: &str, bytes: &[u8]) -> anyhow::Result<()> {
         let file = self.root.join(path);
         if fs::read(&file).is_ok_and(|there| there == bytes) {
             return Ok(());
@@ -92,13 +83,6 @@ impl Workspace {
         Ok(text)
     }
 
-    /// What cargo xtask tidy finds in the copy, one line each.
-    pub(super) fn tidy(&self) -> anyhow::Result<Vec<String>> {
-        let command = self.cargo_command(&["run", "-q", "--locked", "-p", "xtask", "--", "tidy"]);
-        let found = output(command)?.stderr;
-        Ok(String::from_utf8_lossy(&found).lines().map(str::to_string).collect())
-    }
-
     fn cargo_command(&self, arguments: &[&str]) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
@@ -109,14 +93,34 @@ impl Workspace {
 
     /// Runs netwhy of the copy; what it prints.
     pub(super) fn netwhy(&self, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
-        let mut command = Command::new(self.target.join("debug/netwhy"));
-        command.args(arguments);
-        let output = output(command)?;
+        self.program("netwhy", arguments)
+    }
+
+    /// Runs xtask of the copy; what it prints.
+    pub(super) fn xtask(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let text = self.program("xtask", arguments)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// What tidy finds in the copy, one line each.
+    pub(super) fn tidy(&self) -> anyhow::Result<Vec<String>> {
+        let found = output(self.program_command("xtask", &["tidy"]))?.stderr;
+        Ok(String::from_utf8_lossy(&found).lines().map(str::to_string).collect())
+    }
+
+    fn program(&self, name: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+        let output = output(self.program_command(name, arguments))?;
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
-            bail!("netwhy {}: {}\n{errors}", arguments.join(" "), output.status);
+            bail!("{name} {}: {}\n{errors}", arguments.join(" "), output.status);
         }
         Ok(output.stdout)
+    }
+
+    fn program_command(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.target.join("debug").join(name));
+        command.args(arguments).current_dir(&self.root);
+        command
     }
 }
 
