@@ -23,7 +23,7 @@ mod tree;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test            all that CI checks: format, clippy, tidy, tests; then what was checked
+  test            all that CI checks: format, clippy, tidy, tests, recipes; then what was checked
   test --quick    what takes a few minutes: format, tidy, unit tests, a dozen scenarios
   test --runner P run the tests that need root by this program: 'sudo -n'
   tidy            check rooms, lengths, heads, unsafe, panics, tables, docs
