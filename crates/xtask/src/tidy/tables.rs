@@ -104,8 +104,8 @@ mod tests {
             found,
             [
                 "crates/observe/src/observers/mod.rs: sockets stands twice",
-                "crates/observe/src/observers/extra: is a folder of the crate observe and not in the table \
-                 of observers",
+                "crates/observe/src/observers/extra: is a folder of the observers and not in their \
+                 table",
                 "ARCHITECTURE.md: has no row for the observer softnet",
                 "crates/observe/src/observers/mod.rs: gone has no folder in crates/observe/src/observers",
             ]
