@@ -2,10 +2,8 @@
 //!
 //! - `tidy`: rules that neither compiler nor clippy know, see [`tidy`]
 //! - `docs`: pages and schemas generated from the source, see [`docs`]
-//!
 //! - `recipes`: follows docs/recipes.md in a copy of the repository, see [`recipes`]
-//!
-//! - `test`: all that CI checks, with a summary, see [`gate`]
+//! - `test`: everything that CI checks, with a summary, see [`gate`]
 //!
 //! Nothing here is shipped.
 
@@ -23,12 +21,13 @@ mod tree;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test            all that CI checks: format, clippy, tidy, tests, recipes; then what was checked
-  test --quick    what takes a few minutes: format, tidy, unit tests, a dozen scenarios
-  test --runner P run the tests that need root by this program: 'sudo -n'
-  tidy            check rooms, lengths, heads, unsafe, panics, tables, docs
-  docs            write what is generated: docs/{causes,schema,scenarios.md}
-  docs --check    only say which of them are stale
+  test            everything that CI checks: format, clippy, tidy, tests, recipes; then a summary
+  test --quick    a subset for while you work: format, tidy, unit tests, a dozen scenarios
+  test --runner P run the tests that need root with this program: 'sudo -n'
+  tidy            check rooms, circles, lengths, heads, unsafe, panics, tables, docs, words
+  docs            write the generated documents: docs/{causes,schema,columns.md,scenarios.md},
+                  the sample in README.md, rows of README.md and ARCHITECTURE.md
+  docs --check    only list those that are stale
   recipes         follow docs/recipes.md in a copy, and check that it works
 ";
 
