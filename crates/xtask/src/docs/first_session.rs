@@ -35,7 +35,7 @@ fn replaced(text: &str, sample: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BEGIN, END, readme, replaced};
+    use super::{BEGIN, END, README, read, replaced, with_sample};
 
     #[test]
     fn only_the_text_between_the_markers_changes() {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_sample_shows_one_clear_cause() {
-        let (_, text) = readme().unwrap();
+        let text = with_sample(&read(README).unwrap()).unwrap();
         assert!(text.contains("\n   accept-queue-overflow · 0.0.0.0:80 · nginx"), "{text}");
         assert!(!text.contains("\n2  "), "the sample has a second finding");
     }
