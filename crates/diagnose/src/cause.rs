@@ -8,12 +8,42 @@ pub struct Cause {
     pub id: &'static str,
     /// One line: what happens.
     pub title: &'static str,
+    /// What its users complain of.
+    pub slows: Slows,
     /// Sets of sources, each of which suffices to rule the cause out.
     pub needs: &'static [&'static [Source]],
     /// Its rule. It does not care what is missing: see [`Cause::judge`].
     pub rule: fn(&Evidence) -> Verdict,
     /// Its source file, whose first comment is its page.
     pub(crate) source: &'static str,
+    /// Makes evidence on which it is found.
+    #[cfg(test)]
+    pub(crate) examples: fn() -> Vec<Evidence>,
+}
+
+/// What users complain of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slows {
+    /// Connections.
+    Connections,
+    /// Requests.
+    Requests,
+    /// Transfers.
+    Transfers,
+}
+
+impl Slows {
+    /// All of them.
+    pub const ALL: [Slows; 3] = [Slows::Connections, Slows::Requests, Slows::Transfers];
+
+    /// The complaint.
+    pub fn complaint(self) -> &'static str {
+        match self {
+            Slows::Connections => "connections are refused, dropped or slow to open",
+            Slows::Requests => "requests are slow",
+            Slows::Transfers => "transfers are slow",
+        }
+    }
 }
 
 /// What a rule concludes from one evidence.
@@ -135,7 +165,8 @@ mod tests {
 
     fn with(needs: &'static [&'static [Source]]) -> Cause {
         let rule = |_: &Evidence| Verdict::nothing_to_check();
-        Cause { id: "x", title: "x", needs, rule, source: "" }
+        let slows = Slows::Requests;
+        Cause { id: "x", title: "x", slows, needs, rule, source: "", examples: Vec::new }
     }
 
     fn undecided_sources(cause: &Cause, evidence: &Evidence) -> Vec<Source> {

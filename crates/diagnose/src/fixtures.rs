@@ -264,22 +264,7 @@ pub(crate) fn application(name: &str, role: &str, setting: (&str, &str, &str)) -
 pub(crate) fn remove_source(evidence: &mut Evidence, source: Source) {
     // Packets could rule out the same.
     evidence.packets = None;
-    match source {
-        Source::Sockets => evidence.sockets = None,
-        Source::Listeners => evidence.listeners = None,
-        Source::UnixListeners => evidence.unix_listeners = None,
-        Source::Counters => evidence.counters = None,
-        Source::Sockstat => evidence.sockstat = None,
-        Source::Softnet => evidence.softnet = None,
-        Source::Conntrack => evidence.conntrack = None,
-        Source::Sysctls => evidence.sysctls = None,
-        Source::KernelLog => evidence.kernel_log = None,
-        Source::Processes => evidence.processes = None,
-        Source::Logs => evidence.logs = None,
-        Source::Packets => {}
-        Source::Path => evidence.path = None,
-        Source::Probes | Source::UnderLoad | Source::Transfer => evidence.probes = None,
-    }
+    evidence.remove(source);
     evidence.missing_evidence.push(MissingEvidence {
         capability: model::Capability::NotPermitted,
         source,

@@ -39,5 +39,5 @@ mod remedies;
 mod words;
 
 pub use catalogue::{cause, nearest, page};
-pub use cause::{Cause, Verdict};
+pub use cause::{Cause, Slows, Verdict};
 pub use diagnosis::{diagnose, with_path};

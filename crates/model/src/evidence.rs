@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AppLog, Conntrack, Counters, Focus, KernelLog, Listener, Packets, Path, Probes, Process,
-    SocketTable, Sockstat, SoftnetCpu, UnixListener,
+    AppLog, Conntrack, Counters, Focus, KernelLog, Listener, Observation, Packets, Path, Probes,
+    Process, SocketTable, Sockstat, SoftnetCpu, UnixListener,
 };
 
 /// Everything observed in one window: saved on one machine, diagnosed on another.
@@ -146,10 +146,11 @@ impl Window {
     }
 }
 
-/// Declares the sources of evidence, each once: origin, name, what is read, whether an evidence has
-/// it.
+/// Declares the sources of evidence, each once: what one has to do to observe it, its name, what is
+/// read, and the field of [`Evidence`] that holds it.
 macro_rules! sources {
-    ($($(#[$doc:meta])* $source:ident: $origin:ident, $name:literal, $reads:literal, $has:expr;)*) => {
+    ($($(#[$doc:meta])* $source:ident: $observation:ident, $name:literal, $reads:literal,
+        $field:ident $(. $part:ident)?;)*) => {
         /// Where evidence comes from.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -169,9 +170,9 @@ macro_rules! sources {
                 match self { $(Source::$source => $name,)* }
             }
 
-            /// What a source of this kind needs.
-            pub fn origin(self) -> Origin {
-                match self { $(Source::$source => Origin::$origin,)* }
+            /// What one has to do to observe it.
+            pub fn observation(self) -> Observation {
+                match self { $(Source::$source => Observation::$observation,)* }
             }
 
             /// What is read, and where.
@@ -185,10 +186,14 @@ macro_rules! sources {
             pub fn has(&self, source: Source) -> bool {
                 match source {
                     $(Source::$source => {
-                        let has: fn(&Evidence) -> bool = $has;
-                        has(self)
+                        self.$field.as_ref()$(.and_then(|whole| whole.$part.as_ref()))?.is_some()
                     })*
                 }
+            }
+
+            /// Removes what it has of a source, with all that is part of the same field.
+            pub fn remove(&mut self, source: Source) {
+                match source { $(Source::$source => self.$field = None,)* }
             }
         }
     };
@@ -199,79 +204,68 @@ sources! {
     Sockets: Host, "sockets",
         "TCP sockets that are not listeners, by sock_diag: those with SYN_SENT or CLOSE_WAIT often, \
          the whole table as often as it is cheap",
-        |e| e.sockets.is_some();
+        sockets;
     /// Listening sockets by sock_diag.
     Listeners: Host, "listeners",
         "TCP listeners with their queues and drops, by sock_diag, at every sample",
-        |e| e.listeners.is_some();
+        listeners;
     /// Listening Unix sockets by unix_diag.
     UnixListeners: Host, "Unix listeners",
         "stream listeners on Unix sockets with their queues, by unix_diag",
-        |e| e.unix_listeners.is_some();
+        unix_listeners;
     /// `/proc/net/{snmp,snmp6,netstat}`.
     Counters: Host, "counters",
         "`/proc/net/{snmp,snmp6,netstat}` at both ends of the window",
-        |e| e.counters.is_some();
+        counters;
     /// `/proc/net/{sockstat,sockstat6}`.
     Sockstat: Host, "sockstat",
         "`/proc/net/{sockstat,sockstat6}` at both ends of the window",
-        |e| e.sockstat.is_some();
+        sockstat;
     /// `/proc/net/softnet_stat`.
     Softnet: Host, "softnet",
         "`/proc/net/softnet_stat` at both ends of the window",
-        |e| e.softnet.is_some();
+        softnet;
     /// Size, statistics and table of connection tracking.
     Conntrack: Host, "conntrack",
         "connection tracking: size, limit, buckets, per-CPU statistics, the table grouped while it is \
          read",
-        |e| e.conntrack.is_some();
+        conntrack;
     /// `/proc/sys`.
     Sysctls: Host, "sysctls",
         "the sysctls under `/proc/sys` that the causes depend on, at the end of the window",
-        |e| e.sysctls.is_some();
+        sysctls;
     /// `/dev/kmsg`.
     KernelLog: Host, "kernel log",
         "`/dev/kmsg`: lines of the window about the network, memory or files",
-        |e| e.kernel_log.is_some();
+        kernel_log;
     /// `/proc/PID`.
     Processes: Host, "processes",
         "`/proc/PID` of the processes that own sockets in this network namespace: CPU, run delay, \
          states, open files against their limit",
-        |e| e.processes.is_some();
+        processes;
     /// Logs and configuration of applications.
     Logs: Host, "logs",
         "configuration and logs of the applications among these processes (nginx, php-fpm), only lines \
          of the window",
-        |e| e.logs.is_some();
+        logs;
     /// Packets of capture files, or of the window.
-    Packets: Capture, "packets", "packets of capture files, or of the window",
-        |e| e.packets.is_some();
+    Packets: Packets, "packets", "packets of capture files, or of the window",
+        packets;
     /// Two captures of the same streams, one at each end.
-    Path: Capture, "captures of both ends",
+    Path: Path, "captures of both ends",
         "two captures of the same streams, one at each end of a path",
-        |e| e.path.is_some();
+        path;
     /// Measurements of packets that netwhy sent itself.
     Probes: Probe, "probes", "measurements of packets that netwhy sent itself",
-        |e| e.probes.is_some();
+        probes;
     /// Among them: pings while downloads run.
     UnderLoad: Probe, "pings under load",
         "round-trip times while downloads run, by netwhy ping --under-load",
-        |e| e.probes.as_ref().is_some_and(|probes| probes.under_load.is_some());
+        probes.under_load;
     /// Among them: transfers.
     Transfer: Probe, "a transfer of netwhy",
         "transfers compared with theory, by netwhy transfer",
-        |e| e.probes.as_ref().is_some_and(|probes| probes.transfer.is_some());
-}
-
-/// What a source of evidence needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Origin {
-    /// A host that is observed for a window.
-    Host,
-    /// A packet capture.
-    Capture,
-    /// A probe.
-    Probe,
+        probes.transfer;
 }
 
 /// Whether a source can be read on this machine, and if not, why.

@@ -1,6 +1,4 @@
-//! The kinds of observation, and which of them each source of evidence needs.
-
-use crate::Source;
+//! The kinds of observation. Each source of evidence declares which it needs.
 
 /// What it takes to observe a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,26 +11,4 @@ pub enum Observation {
     Path,
     /// Send something: a probe.
     Probe,
-}
-
-impl Source {
-    /// What it takes to observe it.
-    pub fn observation(self) -> Observation {
-        match self {
-            Source::Sockets
-            | Source::Listeners
-            | Source::UnixListeners
-            | Source::Counters
-            | Source::Sockstat
-            | Source::Softnet
-            | Source::Conntrack
-            | Source::Sysctls
-            | Source::KernelLog
-            | Source::Processes
-            | Source::Logs => Observation::Host,
-            Source::Packets => Observation::Packets,
-            Source::Path => Observation::Path,
-            Source::Probes | Source::UnderLoad | Source::Transfer => Observation::Probe,
-        }
-    }
 }

@@ -8,7 +8,7 @@ use sys::{Machine, OwnCost};
 use crate::context::Context;
 use crate::host;
 use crate::observer::Observe;
-use crate::table::OBSERVERS;
+use crate::observers::OBSERVERS;
 
 /// Time between samples. Listen queues fill and drain within a second; ten samples a second show that,
 /// and cost a fraction of a percent of one CPU.

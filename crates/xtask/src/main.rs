@@ -2,6 +2,7 @@
 //!
 //! - `tidy`: rules that neither compiler nor clippy know, see [`tidy`]
 //! - `docs`: pages and schemas generated from the source, see [`docs`]
+//! - `recipes`: follows docs/recipes.md in a copy of the repository, see [`recipes`]
 //! - `test`: everything that CI checks, with a summary, see [`gate`]
 //!
 //! Nothing here is shipped.
@@ -12,6 +13,7 @@ mod docs;
 mod gate;
 #[expect(clippy::indexing_slicing, reason = "ranges of words end at words that were found before")]
 mod modules;
+mod recipes;
 mod repository;
 #[expect(clippy::indexing_slicing, reason = "every index is below the length that its loop tests")]
 mod rust_source;
@@ -21,13 +23,14 @@ mod tree;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test            everything that CI checks: format, clippy, tidy, tests; then a summary
+  test            everything that CI checks: format, clippy, tidy, tests, recipes; then a summary
   test --quick    a subset for while you work: format, tidy, unit tests, a dozen scenarios
   test --runner P run the tests that need root with this program: 'sudo -n'
   tidy            check rooms, circles, lengths, heads, unsafe, panics, skips, tables, docs, words
   docs            write the generated documents: docs/{causes,schema,columns.md,scenarios.md},
-                  the sample in README.md
+                  the sample in README.md, rows of README.md and ARCHITECTURE.md
   docs --check    only list those that are stale
+  recipes         follow docs/recipes.md in a copy, and check that it works
 ";
 
 fn main() -> ExitCode {
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         },
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
+        ["recipes"] => recipes::run(),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(true)

@@ -9,3 +9,10 @@ pub(crate) fn root() -> anyhow::Result<&'static std::path::Path> {
         .nth(2)
         .context("cannot find the workspace: this crate is not two folders below it")
 }
+
+/// The folder of what is built.
+pub(crate) fn target_folder() -> anyhow::Result<std::path::PathBuf> {
+    let own = root()?.join("target");
+    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or(own, std::path::PathBuf::from);
+    std::path::absolute(folder).context("cannot find the folder of what is built")
+}

@@ -18,7 +18,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// Reads the repository at `root`. Files that are not UTF-8 are left out: they are no text.
     pub(crate) fn read(root: &Path) -> anyhow::Result<Tree> {
-        let names = if root.join(".git").exists() { tracked(root)? } else { walked(root)? };
+        let names = names(root)?;
         let mut files = BTreeMap::new();
         for name in names {
             let path = root.join(&name);
@@ -57,6 +57,11 @@ impl Tree {
     }
 }
 
+/// The files of the repository at `root`: those that git tracks or would track.
+pub(crate) fn names(root: &Path) -> anyhow::Result<Vec<String>> {
+    if root.join(".git").exists() { tracked(root) } else { walked(root) }
+}
+
 /// Files that git tracks or would track.
 fn tracked(root: &Path) -> anyhow::Result<Vec<String>> {
     let output = Command::new("git")
@@ -78,7 +83,7 @@ fn tracked(root: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Files of a source archive, where git knows nothing: all but what builds leave behind.
-fn walked(root: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn walked(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {

@@ -77,7 +77,7 @@ use text::figures::significant;
 use text::{count, number, percent, share};
 
 use crate::applications;
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, config_line, sysctl};
@@ -86,9 +86,12 @@ use crate::words::{line, process_name, processes, subject, title};
 pub(super) const CAUSE: Cause = Cause {
     id: "accept-queue-overflow",
     title: "a process accepts too slowly for its listen queue",
+    slows: Slows::Connections,
     needs: &[&[Source::Counters, Source::Listeners]],
     rule,
     source: include_str!("accept_queue_overflow.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of the handshakes from which on the finding is critical.

@@ -55,7 +55,7 @@ use model::{
 };
 use text::{bytes, count, micros, percent, share};
 
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{advice, advice_about};
@@ -64,9 +64,12 @@ use crate::words::subject;
 pub(super) const CAUSE: Cause = Cause {
     id: "application-limited",
     title: "a sender's process gets its data too slowly",
+    slows: Slows::Transfers,
     needs: &[&[Source::Transfer]],
     rule,
     source: include_str!("application_limited.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of the sending time.

@@ -56,16 +56,19 @@ use model::{Evidence, Finding, Reach, RoundTrips, Source};
 use text::{bit_rate, bytes, count, micros, number, percent};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::{Noted as _, qdisc, sysctl_on};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "bufferbloat",
     title: "a queue on the path fills and delays everything",
+    slows: Slows::Transfers,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("bufferbloat.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of the round trips that a queue made long.

@@ -55,7 +55,7 @@ use model::{
 };
 use text::{count, number, share};
 
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::advice;
@@ -64,9 +64,12 @@ use crate::words::{process_name, processes, subject, title};
 pub(super) const CAUSE: Cause = Cause {
     id: "close-wait-leak",
     title: "a process never closes what its peers have closed",
+    slows: Slows::Connections,
     needs: &[&[Source::Sockets]],
     rule,
     source: include_str!("close_wait_leak.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Increase that is no accident.

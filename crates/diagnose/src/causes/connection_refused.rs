@@ -39,16 +39,19 @@ use model::{Evidence, Finding, ImpactUnit, Severity, Source, StreamEnd};
 use text::{count, number};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::CommandLine;
 use crate::remedies::advice_about;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "connection-refused",
     title: "connections are refused with a reset",
+    slows: Slows::Connections,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("connection_refused.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of the connections from which on it is critical.

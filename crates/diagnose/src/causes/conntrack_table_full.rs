@@ -61,7 +61,7 @@ use model::{
 };
 use text::{count, number, percent, share};
 
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, sysctl, sysctl_of_machine};
@@ -70,9 +70,12 @@ use crate::words::{line, subject};
 pub(super) const CAUSE: Cause = Cause {
     id: "conntrack-table-full",
     title: "the connection-tracking table is full, packets are dropped",
+    slows: Slows::Connections,
     needs: &[&[Source::Conntrack]],
     rule,
     source: include_str!("conntrack_table_full.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of the limit from which on the table counts as full.

@@ -59,7 +59,7 @@ use model::{
 use text::{count, number, percent, share};
 
 use crate::captured::{MIN_DAMAGED, MIN_DAMAGED_SHARE};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, ethtool};
@@ -70,9 +70,12 @@ mod packets;
 pub(super) const CAUSE: Cause = Cause {
     id: "corruption",
     title: "packets arrive damaged, and the kernel drops them",
+    slows: Slows::Transfers,
     needs: &[&[Source::Counters], &[Source::Packets]],
     rule,
     source: include_str!("corruption.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of the packets received from which on it is critical: no transfer is fast with so much loss.

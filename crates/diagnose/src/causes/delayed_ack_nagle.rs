@@ -53,15 +53,18 @@ use model::{Evidence, Finding, Reach, Source};
 use text::{count, micros, number, percent, share};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::remedies::{advice_about, route};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "delayed-ack-nagle",
     title: "small writes wait for delayed acknowledgements",
+    slows: Slows::Requests,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("delayed_ack_nagle.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// One in so many of the late acknowledgements held something back.

@@ -58,7 +58,7 @@ use model::{
 use text::{count, micros, number, percent, share};
 
 use crate::captured::capture_file;
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::reach::belongs_to_others;
@@ -68,9 +68,12 @@ use crate::words::{shortened, subject, title};
 pub(super) const CAUSE: Cause = Cause {
     id: "dns-slow",
     title: "a name server does not answer, or answers late",
+    slows: Slows::Requests,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("dns_slow.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Time lost, microseconds.

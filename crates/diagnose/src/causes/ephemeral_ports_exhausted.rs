@@ -62,7 +62,7 @@ use model::{
 use text::{count, number, share};
 
 use crate::applications;
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, config_line, sysctl};
@@ -71,9 +71,12 @@ use crate::words::{line, process_name, processes, subject, title};
 pub(super) const CAUSE: Cause = Cause {
     id: "ephemeral-ports-exhausted",
     title: "no local port is free towards a destination",
+    slows: Slows::Connections,
     needs: &[&[Source::Sockets]],
     rule,
     source: include_str!("ephemeral_ports_exhausted.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of the ports that may be free while they count as exhausted.

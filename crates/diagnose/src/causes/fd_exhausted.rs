@@ -57,7 +57,7 @@ use model::{
 use text::{count, number};
 
 use crate::applications;
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, config_line, open_files_limit, sysctl_of_machine};
@@ -66,9 +66,12 @@ use crate::words::{line, subject, title};
 pub(super) const CAUSE: Cause = Cause {
     id: "fd-exhausted",
     title: "a process or the host has no file descriptor left",
+    slows: Slows::Connections,
     needs: &[&[Source::Processes]],
     rule,
     source: include_str!("fd_exhausted.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Files that may be left at the limit: accept() needs one.

@@ -48,16 +48,19 @@ use model::{Evidence, Finding, Reach, Source};
 use text::{bytes, count, micros, share};
 
 use crate::captured::{Group, StreamDirection, group_directions};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::route;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "initial-window-small",
     title: "connections begin with few segments",
+    slows: Slows::Transfers,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("initial_window_small.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Segments of a first flight of the usual size.

@@ -57,7 +57,7 @@ use model::{
 };
 use text::{bit_rate, micros};
 
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::limited_link::{locate, worst_place};
 use crate::proofs::{WithFigures as _, proof};
@@ -67,9 +67,12 @@ use crate::words::{line, subject};
 pub(super) const CAUSE: Cause = Cause {
     id: "middle-link-limited",
     title: "a shared link is full of the transfers of others",
+    slows: Slows::Transfers,
     needs: &[&[Source::UnderLoad]],
     rule,
     source: include_str!("middle_link_limited.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Rise of the round trip of an idle host from which on people notice it, milliseconds.

@@ -58,7 +58,7 @@ use model::{
 use text::{count, number};
 
 use crate::captured::stream_checks;
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, sysctl};
 use crate::words::subject;
@@ -66,9 +66,12 @@ use crate::words::subject;
 pub(super) const CAUSE: Cause = Cause {
     id: "nat-timeout-reset",
     title: "something on the path forgets idle connections",
+    slows: Slows::Connections,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("nat_timeout_reset.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Connections that were lost.

@@ -52,7 +52,7 @@ use model::{
 };
 use text::{count, number};
 
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::advice;
@@ -61,9 +61,12 @@ use crate::words::{list, subject, title};
 pub(super) const CAUSE: Cause = Cause {
     id: "options-stripped",
     title: "a device on the path removes options from SYNs",
+    slows: Slows::Transfers,
     needs: &[&[Source::Path]],
     rule,
     source: include_str!("options_stripped.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {

@@ -59,16 +59,19 @@ use model::{Evidence, Finding, Reach, Source, TimeCategory};
 use text::{count, micros, number, percent, share};
 
 use crate::captured::{Group, StreamDirection, is_damaged, verdict_from_packets};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::{Noted as _, advice, sysctl_on};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "packet-loss",
     title: "segments are lost and retransmitted",
+    slows: Slows::Transfers,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("packet_loss.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Losses that are no accident.

@@ -53,7 +53,7 @@ use model::{Evidence, Finding, Reach, Source};
 use text::{count, micros, number};
 
 use crate::captured::{Group, StreamDirection, group_directions};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::CommandLine;
 use crate::proofs::WithFigures as _;
 use crate::remedies::{advice, sysctl_on};
@@ -61,9 +61,12 @@ use crate::remedies::{advice, sysctl_on};
 pub(super) const CAUSE: Cause = Cause {
     id: "path-mtu-blackhole",
     title: "full-size packets vanish without an ICMP message",
+    slows: Slows::Transfers,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("path_mtu_blackhole.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Timeouts of one segment.

@@ -52,16 +52,19 @@ use model::{Evidence, Finding, PolicedExchange, Reach, Remedy, Source, TimeCateg
 use text::{bit_rate, bytes, count, micros, number};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::{Noted as _, advice, qdisc};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "rate-policed",
     title: "a policer drops what is sent above its rate",
+    slows: Slows::Transfers,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("rate_policed.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Exchanges that are listed.

@@ -49,16 +49,19 @@ use model::{Evidence, Finding, Reach, Source};
 use text::{bit_rate, bytes, micros, share};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::{Noted as _, advice, qdisc};
 
 pub(super) const CAUSE: Cause = Cause {
     id: "rate-shaped",
     title: "a shaper limits transfers to its rate after a burst",
+    slows: Slows::Transfers,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("rate_shaped.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of the shaper's rate at which the sender paces, so that the queue stays empty.

@@ -65,16 +65,19 @@ use text::{bit_rate, bytes, micros, percent};
 use crate::captured::{
     Group, StreamDirection, is_unscaled, verdict_from_packets, window_full_share, window_limited_us,
 };
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::remedies::advice_about;
 use crate::words::title;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "receive-window-limited",
     title: "the receiver's window is too small for the path",
+    slows: Slows::Transfers,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("receive_window_limited.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {

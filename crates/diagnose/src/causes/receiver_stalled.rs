@@ -68,7 +68,7 @@ use model::{
 };
 use text::{count, micros};
 
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::connections::{by_process, canonical, common_end, owner};
 use crate::proofs::{WithFigures as _, proof};
@@ -79,9 +79,12 @@ use crate::words::{line, process_name, subject, title};
 pub(super) const CAUSE: Cause = Cause {
     id: "receiver-stalled",
     title: "a process does not read what it receives",
+    slows: Slows::Transfers,
     needs: &[&[Source::Sockets], &[Source::Packets]],
     rule,
     source: include_str!("receiver_stalled.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Samples in which it must have been stalled, and their distance.

@@ -49,7 +49,7 @@ use model::{Evidence, Finding, Source};
 use text::{count, number, percent, share};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::advice;
 use crate::words::title;
@@ -57,9 +57,12 @@ use crate::words::title;
 pub(super) const CAUSE: Cause = Cause {
     id: "reordering",
     title: "segments overtake each other",
+    slows: Slows::Transfers,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("reordering.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Shortest round trip, microseconds: nearer hosts reorder packets by as much themselves.

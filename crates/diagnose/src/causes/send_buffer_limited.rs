@@ -57,7 +57,7 @@ use model::{
 };
 use text::{bit_rate, bytes, count, micros, percent, share};
 
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::connections::{by_process, canonical, common_end, owner};
 use crate::proofs::{WithFigures as _, proof};
@@ -67,9 +67,12 @@ use crate::words::{process_name, subject, title};
 pub(super) const CAUSE: Cause = Cause {
     id: "send-buffer-limited",
     title: "a sender's buffer is too small for the path",
+    slows: Slows::Transfers,
     needs: &[&[Source::Sockets]],
     rule,
     source: include_str!("send_buffer_limited.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of the time in which there was something to send.

@@ -55,16 +55,19 @@ use model::{Evidence, Finding, Source, TimeCategory};
 use text::{count, micros};
 
 use crate::captured::{Group, StreamDirection, group_directions};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::remedies::advice_about;
 use crate::words::shortened;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "server-think-time",
     title: "the server takes its time to answer",
+    slows: Slows::Requests,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("server_think_time.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Think time of an exchange from which on people notice it.

@@ -44,16 +44,19 @@ use model::{Evidence, Finding, Source, TimeCategory};
 use text::{count, micros, percent, share};
 
 use crate::captured::{Group, StreamDirection, group_directions};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::advice_about;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "short-connections",
     title: "each request opens a connection of its own",
+    slows: Slows::Requests,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("short_connections.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Connections of one client, one after another.

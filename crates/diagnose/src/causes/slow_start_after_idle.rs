@@ -61,7 +61,7 @@ use model::{
 use text::{bytes, count, micros, number, percent, share};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{sysctl, sysctl_on};
@@ -70,9 +70,12 @@ use crate::words::subject;
 pub(super) const CAUSE: Cause = Cause {
     id: "slow-start-after-idle",
     title: "idle connections begin with slow start again",
+    slows: Slows::Transfers,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("slow_start_after_idle.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 const SYSCTL: &str = "net.ipv4.tcp_slow_start_after_idle";

@@ -58,7 +58,7 @@ use model::{
 };
 use text::{count, number, percent, share};
 
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{advice, sysctl};
@@ -67,9 +67,12 @@ use crate::words::{processes, subject};
 pub(super) const CAUSE: Cause = Cause {
     id: "syn-queue-overflow",
     title: "more connections are half open than a listener may have",
+    slows: Slows::Connections,
     needs: &[&[Source::Counters]],
     rule,
     source: include_str!("syn_queue_overflow.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of the cookies sent that did not come back from which on clients are harmed.

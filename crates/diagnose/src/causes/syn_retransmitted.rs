@@ -67,7 +67,7 @@ use model::{
 use text::{count, number, percent, share};
 
 use self::thresholds::{MIN_RETRANSMITTING, MIN_SHARE};
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::reach::peer_belongs_to_others;
@@ -77,9 +77,12 @@ use crate::words::{process_name, processes, subject, title};
 pub(super) const CAUSE: Cause = Cause {
     id: "syn-retransmitted",
     title: "connections open late or never: SYNs are not answered",
+    slows: Slows::Connections,
     needs: &[&[Source::Sockets], &[Source::Packets]],
     rule,
     source: include_str!("syn_retransmitted.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {

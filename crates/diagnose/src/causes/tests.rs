@@ -1,7 +1,6 @@
 //! The table of causes tests itself: names, pages, needs, scenarios; and that no string of an evidence
 //! makes a finding harmful to its reader.
 
-mod examples;
 mod hostile;
 
 use std::collections::BTreeSet;
@@ -82,6 +81,20 @@ fn every_cause_has_its_three_tests() {
     for cause in TABLE {
         for test in ["fn fires", "fn stays_quiet", "fn undecided"] {
             assert!(cause.source.contains(test), "{}: no test {test}…", cause.id);
+        }
+    }
+}
+
+#[test]
+fn every_cause_is_found_on_its_examples() {
+    for cause in TABLE {
+        let examples = (cause.examples)();
+        assert!(!examples.is_empty(), "{} has no examples", cause.id);
+        for example in examples {
+            let Verdict::Found(findings) = cause.judge(&example) else {
+                panic!("{} is not found on its example", cause.id);
+            };
+            assert!(findings.iter().all(|finding| finding.cause == cause.id), "{}", cause.id);
         }
     }
 }

@@ -49,7 +49,7 @@ use model::{
 };
 use text::{count, number, share};
 
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{advice, sysctl};
@@ -58,9 +58,12 @@ use crate::words::subject;
 pub(super) const CAUSE: Cause = Cause {
     id: "time-wait-overflow",
     title: "more sockets are in TIME_WAIT than the host may have",
+    slows: Slows::Connections,
     needs: &[&[Source::Counters]],
     rule,
     source: include_str!("time_wait_overflow.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Smallest limit that is proposed: the kernel's default on machines with much memory.

@@ -49,7 +49,7 @@ use text::{bit_rate, bytes, micros};
 use crate::captured::{
     Group, StreamDirection, is_unscaled, verdict_from_packets, window_limited_us,
 };
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::{advice, sysctl_on};
 use crate::words::title;
@@ -57,9 +57,12 @@ use crate::words::title;
 pub(super) const CAUSE: Cause = Cause {
     id: "window-scaling-off",
     title: "no receive window can exceed 64 KiB",
+    slows: Slows::Transfers,
     needs: &[&[Source::Packets]],
     rule,
     source: include_str!("window_scaling_off.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {

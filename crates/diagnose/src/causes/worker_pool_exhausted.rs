@@ -59,7 +59,7 @@ use text::{count, number, percent, share};
 
 use crate::access_logs::{Responses, responses};
 use crate::applications;
-use crate::cause::{Cause, Verdict};
+use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, config_line};
@@ -68,9 +68,12 @@ use crate::words::{line, shortened, subject, title};
 pub(super) const CAUSE: Cause = Cause {
     id: "worker-pool-exhausted",
     title: "an application has no free worker, requests wait",
+    slows: Slows::Requests,
     needs: &[&[Source::Processes, Source::Logs]],
     rule,
     source: include_str!("worker_pool_exhausted.rs"),
+    #[cfg(test)]
+    examples: tests::examples,
 };
 
 /// Share of failed requests from which on the finding is critical.

@@ -10,8 +10,8 @@ use anyhow::Context as _;
 use super::notes::Notes;
 use super::phase::{self, Outcome};
 use super::summary::summary;
-use crate::repository::root;
-use crate::tidy;
+use crate::repository::{root, target_folder};
+use crate::{recipes, tidy};
 
 /// What is to be checked.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     let began = Instant::now();
     let notes = notes_file()?;
     let mut outcomes = vec![phase::run("format", &mut cargo(&["fmt", "--all", "--check"])?)?];
-    outcomes.push(tidied()?);
+    outcomes.push(own("tidy", tidy::run)?);
     if !options.quick {
         let words = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
         outcomes.push(phase::run("clippy", &mut cargo(&words)?)?);
@@ -42,6 +42,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
             command.env(runner_variable()?, runner);
         }
         outcomes.push(phase::run(name, &mut command)?);
+    }
+    if !options.quick {
+        outcomes.push(own("recipes", recipes::run)?);
     }
     let ci = std::env::var_os("CI").is_some();
     let (text, well) = summary(&outcomes, &Notes::read(&notes), ci, began.elapsed());
@@ -89,19 +92,20 @@ fn cargo(words: &[&str]) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-fn tidied() -> anyhow::Result<Outcome> {
-    println!("\n== tidy");
+/// A phase that is part of this program.
+fn own(name: &'static str, check: fn() -> anyhow::Result<bool>) -> anyhow::Result<Outcome> {
+    println!("\n== {name}");
     let began = Instant::now();
-    let passed = tidy::run()?;
-    Ok(Outcome { name: "tidy", passed, time: began.elapsed(), ..Outcome::default() })
+    let passed = check()?;
+    Ok(Outcome { name, passed, time: began.elapsed(), ..Outcome::default() })
 }
 
 /// An empty file for the notes of the tests, in the folder of what is built.
 fn notes_file() -> anyhow::Result<PathBuf> {
-    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
+    let folder = target_folder()?;
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make {}", folder.display()))?;
-    let path = std::path::absolute(folder.join("test-notes"))?;
+    let path = folder.join("test-notes");
     std::fs::write(&path, "").with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }

@@ -5,7 +5,7 @@ use crate::docs;
 use crate::tree::Tree;
 
 pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Problem>> {
-    let stale = docs::stale(&docs::generated()?, tree);
+    let stale = docs::stale(&docs::generated(tree)?, tree);
     let problem = |(path, why)| Problem::new(path, None, format!("{why}: run cargo xtask docs"));
     Ok(stale.into_iter().map(problem).collect())
 }

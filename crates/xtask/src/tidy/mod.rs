@@ -51,18 +51,25 @@ const CHECKS: &[Check] = &[
 /// Runs all checks; whether nothing is wrong.
 pub(crate) fn run() -> anyhow::Result<bool> {
     let tree = Tree::read(root()?)?;
-    let mut wrong = 0;
-    for check in CHECKS {
-        let problems = (check.run)(&tree)?;
-        for problem in &problems {
-            eprintln!("{problem} [{}]", check.name);
-        }
-        wrong += problems.len();
+    let found = problems(&tree)?;
+    for problem in &found {
+        eprintln!("{problem}");
     }
+    let wrong = found.len();
     match wrong {
         0 => println!("tidy: {} checks passed on {} files", CHECKS.len(), tree.files().count()),
         1 => eprintln!("tidy: 1 thing is wrong"),
         _ => eprintln!("tidy: {wrong} things are wrong"),
     }
     Ok(wrong == 0)
+}
+
+/// What all checks find, one line each.
+pub(crate) fn problems(tree: &Tree) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for check in CHECKS {
+        let problems = (check.run)(tree)?;
+        found.extend(problems.iter().map(|problem| format!("{problem} [{}]", check.name)));
+    }
+    Ok(found)
 }

@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::problem::Problem;
+use crate::docs::tables::{README, command_names, listed_commands};
 use crate::tree::Tree;
-
-const README: &str = "README.md";
-const COMMANDS: &str = "crates/netwhy/src/commands/mod.rs";
 
 pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Problem>> {
     let causes = diagnose::causes::TABLE.iter().map(|cause| cause.id.to_string()).collect();
@@ -15,9 +13,8 @@ pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Problem>> {
 
 fn compare(tree: &Tree, causes: &BTreeSet<String>) -> Vec<Problem> {
     let readme = tree.text(README).unwrap_or_default();
-    let commands = commands(tree.text(COMMANDS).unwrap_or_default());
     let mut problems = differences("cause", causes, &listed_causes(readme));
-    problems.extend(differences("command", &commands, &listed_commands(readme)));
+    problems.extend(differences("command", &command_names(tree), &listed_commands(readme)));
     problems
 }
 
@@ -35,21 +32,6 @@ fn listed_causes(readme: &str) -> BTreeSet<String> {
     names.filter(|name| *name != "README").map(str::to_string).collect()
 }
 
-/// Rows of the table of commands: ``| `netwhy NAME …` | … |``.
-fn listed_commands(readme: &str) -> BTreeSet<String> {
-    let rows = readme.lines().filter_map(|line| line.strip_prefix("| `netwhy "));
-    let words = rows.filter_map(|row| row.split([' ', '`']).next());
-    let is_name = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
-    words.filter(is_name).map(str::to_string).collect()
-}
-
-/// The rows of the table of commands: `    Name => folder,`.
-fn commands(source: &str) -> BTreeSet<String> {
-    let table = source.rsplit("commands! {").next().unwrap_or_default();
-    let rows = table.lines().filter_map(|line| line.trim().split_once(" => "));
-    rows.map(|(_, folder)| folder.trim_end_matches(',').to_string()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,7 +45,10 @@ mod tests {
                  | `netwhy` | the main job |\n| `netwhy -- COMMAND` | it |\n\
                  | `netwhy ping HOST` | round trips |\n| `netwhy gone` | x |\n",
             ),
-            (COMMANDS, "commands! {\n    /// Round trips\n    Ping => ping,\n    Lab => lab,\n}\n"),
+            (
+                "crates/netwhy/src/commands/mod.rs",
+                "commands! {\n    /// Round trips\n    Ping => ping,\n    Lab => lab,\n}\n",
+            ),
         ]);
         let causes = ["a", "b"].map(str::to_string).into();
         let found: Vec<_> = compare(&tree, &causes).into_iter().map(|p| p.text).collect();

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use super::problem::Problem;
 use crate::tree::Tree;
 
-const OBSERVERS: &str = "crates/observe/src";
+const OBSERVERS: &str = "crates/observe/src/observers";
 const CAUSES: &str = "crates/diagnose/src/causes";
-const TABLE_OF_OBSERVERS: &str = "crates/observe/src/table.rs";
+const TABLE_OF_OBSERVERS: &str = "crates/observe/src/observers/mod.rs";
 const TABLE_OF_CAUSES: &str = "crates/diagnose/src/causes/mod.rs";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
@@ -18,7 +18,8 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const NO_CAUSES: [&str; 3] = ["mod", "common", "tests"];
 
 pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Problem>> {
-    let observers: Vec<&str> = observe::table::OBSERVERS.iter().map(|entry| entry.name).collect();
+    let observers: Vec<&str> =
+        observe::observers::OBSERVERS.iter().map(|entry| entry.name).collect();
     let causes: Vec<&str> = diagnose::causes::TABLE.iter().map(|cause| cause.id).collect();
     let mut problems = compare_observers(tree, &observers);
     problems.extend(compare_causes(tree, &causes));
@@ -34,7 +35,7 @@ fn compare_observers(tree: &Tree, observers: &[&str]) -> Vec<Problem> {
         .map(|(folder, _)| folder)
         .collect();
     for folder in folders.iter().filter(|folder| !observers.contains(folder)) {
-        let text = "is a folder of the crate observe and not in the table of observers";
+        let text = "is a folder of the observers and not in their table";
         problems.push(Problem::new(format!("{OBSERVERS}/{folder}"), None, text));
     }
     for observer in observers {
@@ -91,22 +92,22 @@ mod tests {
     fn observers_have_folders_and_rows() {
         let tree = Tree::of(&[
             ("ARCHITECTURE.md", "| `sockets` | x |\n| `gone` | x |\n"),
-            ("crates/observe/src/lib.rs", ""),
-            ("crates/observe/src/sockets/mod.rs", ""),
-            ("crates/observe/src/sockets/whole.rs", ""),
-            ("crates/observe/src/softnet/mod.rs", ""),
-            ("crates/observe/src/extra/mod.rs", ""),
+            ("crates/observe/src/observers/mod.rs", ""),
+            ("crates/observe/src/observers/sockets/mod.rs", ""),
+            ("crates/observe/src/observers/sockets/whole.rs", ""),
+            ("crates/observe/src/observers/softnet/mod.rs", ""),
+            ("crates/observe/src/observers/extra/mod.rs", ""),
         ]);
         let found = compare_observers(&tree, &["sockets", "softnet", "gone", "sockets"]);
         let found: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert_eq!(
             found,
             [
-                "crates/observe/src/table.rs: sockets stands twice",
-                "crates/observe/src/extra: is a folder of the crate observe and not in the table \
-                 of observers",
+                "crates/observe/src/observers/mod.rs: sockets stands twice",
+                "crates/observe/src/observers/extra: is a folder of the observers and not in their \
+                 table",
                 "ARCHITECTURE.md: has no row for the observer softnet",
-                "crates/observe/src/table.rs: gone has no folder in crates/observe/src",
+                "crates/observe/src/observers/mod.rs: gone has no folder in crates/observe/src/observers",
             ]
         );
     }

@@ -11,7 +11,6 @@ use serde_json::Value;
 use text::{sanitize, shell};
 
 use super::super::TABLE;
-use super::examples::EXAMPLES;
 use crate::cause::{Cause, Verdict};
 use crate::words::MAX_TITLE_COLUMNS;
 
@@ -28,21 +27,6 @@ const HOSTILE: [&str; 9] = [
     "EVIL'\"\\ ~ * ? [a] {b} | & < > ! # %",
     "EVIL/../../x",
 ];
-
-/// A cause is found on each of its examples.
-#[test]
-fn every_cause_has_examples() {
-    let ids: Vec<&str> = TABLE.iter().map(|cause| cause.id).collect();
-    let named: Vec<&str> = EXAMPLES.iter().map(|(id, _)| *id).collect();
-    assert_eq!(ids, named, "a cause without examples, or in another order");
-    for (cause, evidence) in examples() {
-        let findings = findings(cause, &evidence);
-        assert!(!findings.is_empty(), "{} is not found on its example", cause.id);
-        for finding in findings {
-            assert_eq!(finding.cause, cause.id);
-        }
-    }
-}
 
 #[test]
 fn commands_are_parsed_by_a_shell_into_their_arguments() {
@@ -140,8 +124,8 @@ fn commands_of(finding: &Finding) -> impl Iterator<Item = &Command> {
 
 /// The examples, each as it is and with packets of an interface in another network namespace.
 fn examples() -> impl Iterator<Item = (&'static Cause, Evidence)> {
-    TABLE.iter().zip(EXAMPLES).flat_map(|(cause, (_, examples))| {
-        examples().into_iter().flat_map(move |example| {
+    TABLE.iter().flat_map(|cause| {
+        (cause.examples)().into_iter().flat_map(move |example| {
             let mut live = example.clone();
             live.host.netns = Some("web".to_string());
             if let Some(packets) = &mut live.packets {

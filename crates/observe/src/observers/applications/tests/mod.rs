@@ -26,20 +26,26 @@ fn combined(status: u16) -> String {
 fn host() -> (Fake, Vec<Process>) {
     let fake = Fake::default();
     for (path, text) in [
-        ("/etc/nginx/nginx.conf", include_str!("../../../fixtures/applications/nginx/nginx.conf")),
+        (
+            "/etc/nginx/nginx.conf",
+            include_str!("../../../../fixtures/applications/nginx/nginx.conf"),
+        ),
         (
             "/etc/nginx/conf.d/shop.conf",
-            include_str!("../../../fixtures/applications/nginx/conf.d/shop.conf"),
+            include_str!("../../../../fixtures/applications/nginx/conf.d/shop.conf"),
         ),
         ("/etc/nginx/conf.d/README", "listen 99;"),
-        ("/etc/php/php-fpm.conf", include_str!("../../../fixtures/applications/php/php-fpm.conf")),
+        (
+            "/etc/php/php-fpm.conf",
+            include_str!("../../../../fixtures/applications/php/php-fpm.conf"),
+        ),
         (
             "/etc/php/pool.d/www.conf",
-            include_str!("../../../fixtures/applications/php/pool.d/www.conf"),
+            include_str!("../../../../fixtures/applications/php/pool.d/www.conf"),
         ),
         (
             "/etc/php/pool.d/api.conf",
-            include_str!("../../../fixtures/applications/php/pool.d/api.conf"),
+            include_str!("../../../../fixtures/applications/php/pool.d/api.conf"),
         ),
     ] {
         fake.file(path, text);

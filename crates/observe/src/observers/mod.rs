@@ -1,4 +1,4 @@
-//! The observers, in the order in which they run.
+//! The observers: each is a folder and one line in the table below, in the order in which they run.
 //!
 //! Processes come first: the others ask which process owns a socket. What an observer reads is declared
 //! once, by its sources ([`Source::reads`]).
@@ -6,11 +6,19 @@
 use model::Source;
 
 use crate::observer::Observe;
-use crate::{applications, conntrack, counters, kernel_log, processes, sockets, softnet, sysctls};
+
+pub mod applications;
+pub mod conntrack;
+pub mod counters;
+pub mod kernel_log;
+pub mod processes;
+pub mod sockets;
+pub mod softnet;
+pub mod sysctls;
 
 /// One observer.
 pub struct Entry {
-    /// Its folder in this crate.
+    /// Its folder, beside this file.
     pub name: &'static str,
     /// The sources that it reads, each of which only it reads.
     pub sources: &'static [Source],
@@ -51,7 +59,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    use model::{Origin, Source};
+    use model::{Observation, Source};
 
     use super::OBSERVERS;
 
@@ -60,7 +68,7 @@ mod tests {
         let mut names = BTreeSet::new();
         for entry in OBSERVERS {
             assert!(names.insert(entry.name), "{} is listed twice", entry.name);
-            let folder = format!("{}/src/{}", env!("CARGO_MANIFEST_DIR"), entry.name);
+            let folder = format!("{}/src/observers/{}", env!("CARGO_MANIFEST_DIR"), entry.name);
             assert!(Path::new(&folder).is_dir(), "no folder {folder}");
         }
     }
@@ -73,7 +81,7 @@ mod tests {
                 .filter(|entry| entry.sources.contains(source))
                 .map(|entry| entry.name)
                 .collect();
-            let expected = usize::from(source.origin() == Origin::Host);
+            let expected = usize::from(source.observation() == Observation::Host);
             assert_eq!(observers.len(), expected, "{} is read by {observers:?}", source.name());
         }
     }
