@@ -24,7 +24,11 @@ fn cause(workspace: &Workspace) -> anyhow::Result<String> {
         .with_context(|| format!("cannot write {}", file.display()))?;
     let file = file.to_string_lossy();
     let report: Value = serde_json::from_slice(&workspace.netwhy(&["diagnose", &file, "--json"])?)?;
-    let findings = report["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let findings = report
+        .pointer("/findings")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let [finding] = findings else { bail!("netwhy diagnose names no single cause: {findings:?}") };
     if finding["cause"] != "no-route" {
         bail!("netwhy diagnose does not name no-route, but {}", finding["cause"]);
@@ -37,10 +41,12 @@ fn cause(workspace: &Workspace) -> anyhow::Result<String> {
 fn observer(workspace: &Workspace) -> anyhow::Result<String> {
     let bytes = workspace.netwhy(&["record", "--for", "200ms", "-o", "-"])?;
     let evidence: Value = serde_json::from_slice(&zstd::decode_all(bytes.as_slice())?)?;
-    let Some(protocols) = evidence["protocols"].as_object().filter(|all| !all.is_empty()) else {
-        bail!("netwhy record has no evidence of the observer protocols: {}", evidence["protocols"]);
+    let Some(protocols) =
+        evidence.pointer("/protocols").and_then(Value::as_object).filter(|all| !all.is_empty())
+    else {
+        bail!("netwhy record has no evidence of the observer protocols");
     };
-    let tcp = &evidence["protocols"]["TCP"];
+    let tcp = evidence.pointer("/protocols/TCP").unwrap_or(&Value::Null);
     Ok(format!("netwhy record has {} protocols, and {tcp} sockets of TCP", protocols.len()))
 }
 
