@@ -135,12 +135,38 @@ fn send_buffers(
             next_sample = now + SAMPLE_INTERVAL;
         }
         if app == AppState::Blocked {
-            connection.wait(PollFlags::OUT, next_sample.min(transfer.until))?;
+            let until = transfer.until.min(last_progress + connection.timeout);
+            wait_for_space(connection, until, recorder, *sent, &mut next_sample)?;
             if last_progress.elapsed() >= connection.timeout {
                 return Err(ConnectionError::TimedOut(connection.timeout));
             }
         }
     }
+}
+
+/// Waits until the socket takes data again.
+///
+/// Nothing is written before: while the last segment in the queue has not been sent, the kernel appends to
+/// it whether the send buffer is full or not, so that a writer that tries again and again fills a buffer
+/// far beyond its size. An application that waits, as they do, is limited by it.
+fn wait_for_space(
+    connection: &Connection<'_>,
+    until: Instant,
+    recorder: &mut Recorder,
+    sent: u64,
+    next_sample: &mut Instant,
+) -> Result<(), ConnectionError> {
+    while !connection.wait(PollFlags::OUT, until.min(*next_sample))? {
+        let now = Instant::now();
+        if now >= until {
+            break;
+        }
+        if now >= *next_sample {
+            recorder.sample(&connection.stream, AppState::Blocked, sent);
+            *next_sample = now + SAMPLE_INTERVAL;
+        }
+    }
+    Ok(())
 }
 
 /// Waits for the next buffer, as an application that reads from a slow disk.
