@@ -34,7 +34,7 @@ fn limited(text: &str, keep_line_feeds: bool) -> Cow<'_, str> {
 /// [`crate::paint`](mod@crate::paint) stay, all other control characters are escaped. Strings that
 /// were sanitized one by one pass unchanged; this is the last check, for strings that were not.
 pub fn output(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c| acts_on_terminal(c) && c != '\n') {
+    if acting(text, true).is_none() {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
@@ -57,45 +57,74 @@ pub fn output(text: &str) -> Cow<'_, str> {
 /// JSON itself escapes characters below U+0020 only; C1 controls and bidirectional overrides pass.
 /// JSON has none of them outside of strings, so replacing them everywhere is safe.
 pub fn json(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c| acts_on_terminal(c) && c != '\n') {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if acts_on_terminal(c) && c != '\n' {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a String does not fail.
-                let _ = write!(safe, "\\u{unit:04x}");
-            }
-        } else {
-            safe.push(c);
+    replaced(text, true, |c, safe| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a String does not fail.
+            let _ = write!(safe, "\\u{unit:04x}");
         }
-    }
-    Cow::Owned(safe)
+    })
 }
 
 fn escape(text: &str, keep_line_feeds: bool) -> Cow<'_, str> {
-    if !text.contains(|c| acts_on_terminal(c) && !(keep_line_feeds && c == '\n')) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match c {
-            '\n' if keep_line_feeds => safe.push(c),
-            '\n' => safe.push_str("\\n"),
-            '\r' => safe.push_str("\\r"),
-            '\t' => safe.push(' '),
-            // Writing to a String does not fail.
-            c if acts_on_terminal(c) && (c as u32) < 0x100 => {
-                let _ = write!(safe, "\\x{:02x}", c as u32);
-            }
-            c if acts_on_terminal(c) => {
-                let _ = write!(safe, "\\u{{{:x}}}", c as u32);
-            }
-            c => safe.push(c),
+    replaced(text, keep_line_feeds, |c, safe| match c {
+        '\n' => safe.push_str("\\n"),
+        '\r' => safe.push_str("\\r"),
+        '\t' => safe.push(' '),
+        // Writing to a String does not fail.
+        c if (c as u32) < 0x100 => {
+            let _ = write!(safe, "\\x{:02x}", c as u32);
         }
+        c => {
+            let _ = write!(safe, "\\u{{{:x}}}", c as u32);
+        }
+    })
+}
+
+/// The text with each character that acts on a terminal replaced.
+fn replaced(
+    text: &str,
+    keep_line_feeds: bool,
+    mut replace: impl FnMut(char, &mut String),
+) -> Cow<'_, str> {
+    let mut rest = text;
+    let mut safe = String::new();
+    while let Some((at, c)) = acting(rest, keep_line_feeds) {
+        let (before, from) = rest.split_at(at);
+        safe.push_str(before);
+        replace(c, &mut safe);
+        rest = from.get(c.len_utf8()..).unwrap_or_default();
     }
+    if safe.is_empty() {
+        return Cow::Borrowed(rest);
+    }
+    safe.push_str(rest);
     Cow::Owned(safe)
+}
+
+/// The first character that acts on a terminal, and its place.
+fn acting(text: &str, keep_line_feeds: bool) -> Option<(usize, char)> {
+    let mut from = 0;
+    loop {
+        let at = from + plain_length(text.as_bytes().get(from..)?, keep_line_feeds);
+        let c = text.get(at..)?.chars().next()?;
+        if acts_on_terminal(c) && !(keep_line_feeds && c == '\n') {
+            return Some((at, c));
+        }
+        from = at + c.len_utf8();
+    }
+}
+
+/// How many bytes at the beginning are printable ASCII. JSON of a capture has millions of them: they are
+/// compared a register at a time.
+fn plain_length(bytes: &[u8], keep_line_feeds: bool) -> usize {
+    const CHUNK: usize = 32;
+    let line_feed = if keep_line_feeds { b'\n' } else { b' ' };
+    let is_plain = |byte: u8| (b' '..0x7f).contains(&byte) | (byte == line_feed);
+    let mut chunks = bytes.chunks_exact(CHUNK);
+    let all_plain = |chunk: &[u8]| chunk.iter().fold(true, |all, byte| all & is_plain(*byte));
+    let whole = chunks.position(|chunk| !all_plain(chunk)).unwrap_or(bytes.len() / CHUNK) * CHUNK;
+    let rest = bytes.get(whole..).unwrap_or_default();
+    whole + rest.iter().take_while(|byte| is_plain(**byte)).count()
 }
 
 /// Whether a terminal does anything with this character other than show it.
@@ -172,6 +201,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_first_acting_character_is_found_wherever_it_is(
+            text in "[ -~\n]{0,100}(é|\u{7f}|\u{202e}|\t|\u{1b})?[ -~\n]{0,100}",
+            keep_line_feeds in any::<bool>(),
+        ) {
+            let is_acting = |c| acts_on_terminal(c) && !(keep_line_feeds && c == '\n');
+            let found = acting(&text, keep_line_feeds);
+            prop_assert_eq!(found.map(|(at, _)| at), text.find(is_acting));
+            prop_assert_eq!(found.map(|(_, c)| c), text.chars().find(|c| is_acting(*c)));
+        }
+
         #[test]
         fn no_control_character_is_left(text in any::<String>()) {
             prop_assert!(!line(&text).contains(acts_on_terminal));
