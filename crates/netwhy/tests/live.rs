@@ -1,9 +1,10 @@
 //! netwhy on the real kernel with real programs, each test in network namespaces of its own.
 //!
 //! They need root and Debian's packages (`tools/setup test`); without, each prints why it skips.
-//! They run one at a time: most load every CPU. `NETWHY_BIN` names another binary to test.
+//! Those that load the CPUs run one at a time, those that mostly wait at the same time. `NETWHY_BIN`
+//! names another binary to test.
 //!
-//! - [`host`]: namespaces, programs that end with the test
+//! - [`host`]: namespaces, programs that end with the test, and which tests run at the same time
 //! - [`tool`]: netwhy itself and its report
 //! - [`far`]: two hosts of the lab with a long way between them
 //! - [`servers`]: nginx and php-fpm

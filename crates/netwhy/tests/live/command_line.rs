@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use super::connections::{SILENT_READER, writer};
-use super::host::{Host, need, output, pause, signal, wait_until};
+use super::host::{Host, need_little, output, pause, signal, wait_until};
 use super::tool::{netwhy, report};
 
 /// A host with a receiver that stops reading.
@@ -19,7 +19,7 @@ fn stalled() -> (Host, Vec<super::host::Program>) {
 
 #[test]
 fn the_user_nobody_diagnoses_saved_evidence_with_the_same_findings() {
-    let Some(_alone) = need(&["ip", "ss", "python3", "setpriv"]) else {
+    let Some(_permit) = need_little(&["ip", "ss", "python3", "setpriv"]) else {
         return;
     };
     let (host, _programs) = stalled();
@@ -72,7 +72,7 @@ fn the_user_nobody_diagnoses_saved_evidence_with_the_same_findings() {
 
 #[test]
 fn fail_on_sets_the_exit_code() {
-    let Some(_alone) = need(&["ip", "ss", "python3"]) else {
+    let Some(_permit) = need_little(&["ip", "ss", "python3"]) else {
         return;
     };
     let (host, _programs) = stalled();
@@ -86,7 +86,7 @@ fn fail_on_sets_the_exit_code() {
 
 #[test]
 fn output_and_exit_code_of_a_command_are_passed_through() {
-    let Some(_alone) = need(&["ip", "sh"]) else {
+    let Some(_permit) = need_little(&["ip", "sh"]) else {
         return;
     };
     let ran = output(netwhy().args(["--", "sh", "-c", "echo hello; sleep 1; exit 7"]));
@@ -100,7 +100,7 @@ fn output_and_exit_code_of_a_command_are_passed_through() {
 
 #[test]
 fn ctrl_c_ends_the_window_with_a_report() {
-    let Some(_alone) = need(&["ip", "ss", "python3"]) else {
+    let Some(_permit) = need_little(&["ip", "ss", "python3"]) else {
         return;
     };
     let (host, _programs) = stalled();
@@ -119,7 +119,7 @@ fn ctrl_c_ends_the_window_with_a_report() {
 
 #[test]
 fn without_root_missing_evidence_is_reported() {
-    let Some(_alone) = need(&["ip", "ss", "python3", "setpriv"]) else {
+    let Some(_permit) = need_little(&["ip", "ss", "python3", "setpriv"]) else {
         return;
     };
     let (host, _programs) = stalled();
@@ -143,7 +143,7 @@ fn without_root_missing_evidence_is_reported() {
 
 #[test]
 fn invalid_arguments_are_refused_with_a_reason() {
-    let Some(_alone) = need(&["ip"]) else { return };
+    let Some(_permit) = need_little(&["ip"]) else { return };
     for (arguments, code, expected) in [
         (&["explain", "accept-queue-overlow"][..], 2, "did you mean accept-queue-overflow?"),
         (&["--netns", "no-such-namespace"], 3, "no namespace has that name"),
@@ -163,7 +163,7 @@ fn invalid_arguments_are_refused_with_a_reason() {
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let Some(_alone) = need(&["ip", "sh"]) else {
+    let Some(_permit) = need_little(&["ip", "sh"]) else {
         return;
     };
     let program = netwhy().get_program().to_owned();
@@ -174,7 +174,7 @@ fn a_closed_pipe_is_no_error() {
 
 #[test]
 fn sockets_and_conntrack_show_what_ss_and_conntrack_show() {
-    let Some(_alone) = need(&["ip", "ss", "python3", "conntrack", "iptables"]) else {
+    let Some(_permit) = need_little(&["ip", "ss", "python3", "conntrack", "iptables"]) else {
         return;
     };
     let host = Host::new();

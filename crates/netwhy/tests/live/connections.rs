@@ -1,6 +1,6 @@
 //! Faults of connections: readers that stop, sockets that are never closed, SYNs that are lost.
 
-use super::host::{Host, need, pause};
+use super::host::{Host, need, need_little, pause};
 use super::tool::watch;
 
 const PROGRAMS: &[&str] = &["ip", "ss", "python3", "iptables"];
@@ -20,7 +20,7 @@ pub(crate) fn writer(to: &str) -> String {
 
 #[test]
 fn a_reader_that_stops_is_named_when_both_ends_are_here() {
-    let Some(_alone) = need(PROGRAMS) else { return };
+    let Some(_permit) = need_little(PROGRAMS) else { return };
     let host = Host::new();
     let reader = host.python(SILENT_READER);
     host.wait_for_listener(7000);
@@ -39,7 +39,7 @@ fn a_reader_that_stops_is_named_when_both_ends_are_here() {
 
 #[test]
 fn a_remote_reader_is_named_from_the_sender_and_from_its_own_host() {
-    let Some(_alone) = need(PROGRAMS) else { return };
+    let Some(_permit) = need_little(PROGRAMS) else { return };
     let (here, there) = Host::pair();
     let _reader = there.python(SILENT_READER);
     there.wait_for_listener(7000);
@@ -57,7 +57,7 @@ fn a_remote_reader_is_named_from_the_sender_and_from_its_own_host() {
 
 #[test]
 fn sockets_that_are_never_closed_are_a_leak() {
-    let Some(_alone) = need(PROGRAMS) else { return };
+    let Some(_permit) = need_little(PROGRAMS) else { return };
     let host = Host::new();
     let server = host.python(
         "import socket\ns=socket.socket()\ns.bind(('127.0.0.1',7000))\ns.listen(64)\nk=[]\n\
@@ -78,7 +78,7 @@ fn sockets_that_are_never_closed_are_a_leak() {
 
 #[test]
 fn syns_that_are_dropped_on_the_way_are_named_with_destination_and_process() {
-    let Some(_alone) = need(PROGRAMS) else { return };
+    let Some(_permit) = need_little(PROGRAMS) else { return };
     let (here, there) = Host::pair();
     there.run("iptables -A INPUT -p tcp --dport 7000 --syn -j DROP");
     let _server = there.python(SILENT_READER);

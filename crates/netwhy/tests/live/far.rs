@@ -1,6 +1,8 @@
-//! A lab network of two hosts with a long path between them.
+//! Networks of the lab: that of a scenario, and two hosts with a long path between them.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use super::host::output;
@@ -32,43 +34,46 @@ host = "client"
 expect = []
 "#;
 
-/// A lab network that exists until this is dropped.
-pub(crate) struct Far {
+/// A lab network with its programs, without the workload. It exists until this is dropped.
+pub(crate) struct Lab {
     shell: Child,
     name: String,
-    program: String,
-    _folder: tempfile::TempDir,
+    /// Process 1 of each host.
+    pids: BTreeMap<String, String>,
 }
 
-impl Far {
-    /// `processes`: added to the scenario; NETWHY is the program under test, FOLDER the folder of the
-    /// scenario's file.
-    pub(crate) fn new(processes: &str) -> Self {
-        static LABS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let folder = tempfile::tempdir().expect("a folder");
-        let number = LABS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let name = format!("far-{}-{number}", std::process::id());
-        let path = folder.path().join(format!("{name}.toml"));
-        let program = netwhy().get_program().to_string_lossy().into_owned();
-        let scenario = FAR.replace("[workload]", &format!("{processes}[workload]"));
-        let folder_path = folder.path().to_string_lossy().into_owned();
-        let scenario = scenario.replace("NETWHY", &program).replace("FOLDER", &folder_path);
-        std::fs::write(&path, scenario).expect("a scenario");
+impl Lab {
+    /// `scenario`: its name, or its file.
+    pub(crate) fn new(scenario: &Path, host: &str) -> Self {
         // `cat` ends with its input.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
         let mut command = netwhy();
-        command.args(["lab", "shell"]).arg(&path).args(["client", "--", "cat"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut shell = command.spawn().expect("a lab");
-        let mut line = String::new();
-        let mut lines = BufReader::new(shell.stderr.take().expect("standard error"));
-        lines.read_line(&mut line).expect("a line");
-        assert!(line.contains(" is up"), "{line}");
-        Far { shell, name, program, _folder: folder }
+        command.args(["lab", "shell"]).arg(scenario);
+        command.args([host, "--", "sh", "-c", "echo ready; exec cat"]).stdin(Stdio::piped());
+        command.stdout(writer.try_clone().expect("a pipe")).stderr(writer);
+        let shell = command.spawn().expect("a lab");
+        // The copies of this process are closed, or the pipe would not end with a lab that fails.
+        drop(command);
+        let (mut name, mut pids) = (String::new(), BTreeMap::new());
+        let mut printed = String::new();
+        for line in BufReader::new(reader).lines().map(|line| line.expect("a line")) {
+            printed.push_str(&line);
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                [known, "is", "up;", ..] => name = known.to_string(),
+                ["netwhy", "lab", "shell", _, host, "(netwhy", "--netns", pid] => {
+                    pids.insert(host.to_string(), pid.trim_end_matches(')').to_string());
+                }
+                ["ready"] => return Lab { shell, name, pids },
+                _ => {}
+            }
+        }
+        panic!("no lab: {printed}");
     }
 
-    /// The program under test.
-    pub(crate) fn program(&self) -> &str {
-        &self.program
+    /// Process 1 of a host.
+    pub(crate) fn pid(&self, host: &str) -> &str {
+        self.pids.get(host).unwrap_or_else(|| panic!("no {host} in {:?}", self.pids))
     }
 
     /// The output of a shell command on a host.
@@ -81,9 +86,43 @@ impl Far {
     }
 }
 
-impl Drop for Far {
+impl Drop for Lab {
     fn drop(&mut self) {
         drop(self.shell.stdin.take());
         let _ = self.shell.wait();
+    }
+}
+
+/// Two hosts with a long path between them, `client` and `server`.
+pub(crate) struct Far {
+    lab: Lab,
+    program: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Far {
+    /// `processes`: added to the scenario; NETWHY is the program under test, FOLDER the folder of the
+    /// scenario's file.
+    pub(crate) fn new(processes: &str) -> Self {
+        static LABS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let folder = tempfile::tempdir().expect("a folder");
+        let number = LABS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = folder.path().join(format!("far-{}-{number}.toml", std::process::id()));
+        let program = netwhy().get_program().to_string_lossy().into_owned();
+        let scenario = FAR.replace("[workload]", &format!("{processes}[workload]"));
+        let folder_path = folder.path().to_string_lossy().into_owned();
+        let scenario = scenario.replace("NETWHY", &program).replace("FOLDER", &folder_path);
+        std::fs::write(&path, scenario).expect("a scenario");
+        Far { lab: Lab::new(&path, "client"), program, _folder: folder }
+    }
+
+    /// The program under test.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// The output of a shell command on a host.
+    pub(crate) fn run(&self, host: &str, line: &str) -> String {
+        self.lab.run(host, line)
     }
 }

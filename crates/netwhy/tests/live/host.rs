@@ -1,25 +1,36 @@
 //! Network namespaces and programs that are gone when the test ends, however it ends.
 
+mod permit;
+
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
 use test_support::{are_installed, is_root};
 
-/// One test at a time: they load every CPU, and some share the kernel's log.
-static ALONE: Mutex<()> = Mutex::new(());
+use permit::Permit;
+
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 static SWEPT: Once = Once::new();
 
-/// What a test needs; `None` when this machine lacks it: the calling test is skipped.
-pub(crate) fn need(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
-    if !is_root() || !are_installed(programs) {
-        return None;
+/// What a test needs; `None` when this machine lacks it: the calling test is skipped. It runs alone: it
+/// loads the CPUs, or shares something of the whole host, as the kernel's log.
+pub(crate) fn need(programs: &[&str]) -> Option<Permit> {
+    has(programs).then(permit::alone)
+}
+
+/// The same for a test that mostly waits, on namespaces of its own: others like it run at the same time.
+pub(crate) fn need_little(programs: &[&str]) -> Option<Permit> {
+    has(programs).then(permit::together)
+}
+
+fn has(programs: &[&str]) -> bool {
+    let all = is_root() && are_installed(programs);
+    if all {
+        SWEPT.call_once(sweep);
     }
-    let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    SWEPT.call_once(sweep);
-    Some(alone)
+    all
 }
 
 /// Removes namespaces of tests that were killed: their names hold the id of their process.

@@ -7,7 +7,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use serde_json::Value;
 
 use super::far::Far;
-use super::host::{Host, need, output, run};
+use super::host::{Host, need, need_little, output, run};
 use super::servers::{NGINX, nginx, plain_nginx};
 use super::tool::{Report, netwhy, report};
 
@@ -56,7 +56,7 @@ fn each_request_is_in_the_servers_log_and_a_healthy_server_has_no_finding() {
 
 #[test]
 fn responses_that_wait_for_a_delayed_ack_are_explained() {
-    let Some(_alone) = need(NGINX) else { return };
+    let Some(_permit) = need(NGINX) else { return };
     let host = Host::new();
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("page"), "one segment").expect("a page");
@@ -107,7 +107,7 @@ fn an_overflowing_listener_shows_as_retransmitted_syns() {
 
 #[test]
 fn an_open_loop_keeps_its_rate_and_has_both_latencies() {
-    let Some(_alone) = need(NGINX) else { return };
+    let Some(_permit) = need(NGINX) else { return };
     let (client, host) = Host::pair();
     let _server = plain_nginx(&host, "80 backlog=511");
     let result = load(&client, "-c 20 -d 3s --rate 1000 http://198.18.0.2/");
@@ -186,7 +186,7 @@ fn ipv6_unix_sockets_http2_and_files_of_urls() {
 
 #[test]
 fn errors_are_reported_and_every_load_ends() {
-    let Some(_alone) = need(&["ip", "ss", "python3"]) else { return };
+    let Some(_permit) = need_little(&["ip", "ss", "python3"]) else { return };
     let (client, host) = Host::pair();
     let run = |arguments: &str| {
         let begun = Instant::now();

@@ -1,12 +1,14 @@
 //! `netwhy ping`: what each protocol finds, and how far its times are from those of a capture.
 
 use std::collections::HashMap;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::host::{Host, need, output, pause, signal};
+use super::far::Lab;
+use super::host::{Host, need, need_little, output, pause, signal};
 use super::tool::netwhy;
 
 /// Pings in a namespace: exit code, standard output, standard error.
@@ -90,7 +92,7 @@ fn each_protocol_gets_its_replies() {
 
 #[test]
 fn losses_icmp_errors_and_unusable_targets_are_reported() {
-    let Some(_alone) = need(&["ip", "iptables"]) else {
+    let Some(_permit) = need_little(&["ip", "iptables"]) else {
         return;
     };
     let (a, b) = pair();
@@ -131,7 +133,7 @@ fn losses_icmp_errors_and_unusable_targets_are_reported() {
 
 #[test]
 fn losses_duplicates_and_late_replies_are_counted() {
-    let Some(_alone) = need(&["ip", "nft", "python3"]) else {
+    let Some(_permit) = need_little(&["ip", "nft", "python3"]) else {
         return;
     };
     let (a, b) = pair();
@@ -317,51 +319,15 @@ fn times_are_those_of_a_capture() {
 /// In the network of a lab scenario, which has a server and a slow link.
 #[test]
 fn a_limited_link_in_the_middle_is_found() {
-    let Some(_alone) = need(&["ip", "nginx", "nsenter"]) else {
+    let Some(_alone) = need(&["ip", "nginx"]) else {
         return;
     };
-    let folder = tempfile::tempdir().expect("a folder");
-    let printed = folder.path().join("lab");
-    let file = std::fs::File::create(&printed).expect("a file");
-    let lab = netwhy()
-        .args(["lab", "run", "middle-link-limited", "--no-fix", "--keep"])
-        .stdin(Stdio::null())
-        .stderr(file.try_clone().expect("the file"))
-        .stdout(file)
-        .spawn()
-        .expect("netwhy lab");
-    let lab = super::host::Program(lab);
-    let mut pids = HashMap::new();
-    for _ in 0..600 {
-        let text = std::fs::read_to_string(&printed).unwrap_or_default();
-        for line in text.lines().filter(|line| line.contains("(netwhy --netns ")) {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let pid = words.last().map(|word| word.trim_end_matches(')').to_string());
-            if let (Some(host), Some(pid)) = (words.get(4), pid) {
-                pids.insert(host.to_string(), pid);
-            }
-        }
-        if pids.len() == 7 && text.contains("its files") {
-            break;
-        }
-        pause(100);
-    }
-    assert_eq!(pids.len(), 7, "{}", std::fs::read_to_string(&printed).unwrap_or_default());
-    // The load of the scenario ends by itself after 20 s.
-    pause(20_000);
-    let addresses = output(Command::new("nsenter").args([
-        "-t",
-        &pids["server"],
-        "-n",
-        "ip",
-        "-o",
-        "-4",
-        "addr",
-    ]));
-    let addresses = String::from_utf8_lossy(&addresses.stdout).into_owned();
+    // Without the load of the scenario: the ping makes its own.
+    let lab = Lab::new(Path::new("middle-link-limited"), "inner");
+    let addresses = lab.run("server", "ip -o -4 addr");
     let server = addresses.split_whitespace().find(|word| word.starts_with("198.18."));
     let server = server.and_then(|word| word.split('/').next()).expect("an address").to_string();
-    let vantage_point = |host: &str| format!("netns:{}", pids[host]);
+    let vantage_point = |host: &str| format!("netns:{}", lab.pid(host));
     let mut command = netwhy();
     command.args(["ping", "--json", "--for", "3s", &server]);
     command.args([
@@ -382,5 +348,4 @@ fn a_limited_link_in_the_middle_is_found() {
     let rate = verdict["wire_bits_per_s"].as_f64().expect("a rate");
     eprintln!("limited link: 40 Mbit/s; found {:.2} Mbit/s", rate / 1e6);
     assert!((rate / 40e6 - 1.0).abs() < 0.05, "{rate}");
-    drop(lab);
 }

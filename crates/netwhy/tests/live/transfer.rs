@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::far::Far;
-use super::host::{Host, Program, need, output, pause, signal};
+use super::host::{Host, Program, need, need_little, output, pause, signal};
 use super::tool::netwhy;
 
 /// A listening server in a namespace, which ends with the test.
@@ -104,7 +104,7 @@ fn bulk_transfers_last_as_long_as_given_and_text_fits() {
 
 #[test]
 fn wrong_peers_are_reported_and_no_peer_hangs_a_client() {
-    let Some(_alone) = need(&["ip", "python3"]) else { return };
+    let Some(_permit) = need_little(&["ip", "python3"]) else { return };
     let host = Host::new();
     let fails = |arguments: &[&str], why: &str| {
         let began = Instant::now();
@@ -149,7 +149,7 @@ fn wrong_peers_are_reported_and_no_peer_hangs_a_client() {
 
 #[test]
 fn transfers_that_servers_break_off_are_counted() {
-    let Some(_alone) = need(&["ip", "python3"]) else { return };
+    let Some(_permit) = need_little(&["ip", "python3"]) else { return };
     let host = Host::new();
     // Accepts a session, sends half of the bytes, and announces a report of 4 GiB.
     let liar = "import socket,threading\ns=socket.socket()\ns.bind(('127.0.0.1',7000))\n\
@@ -191,7 +191,7 @@ fn transfers_that_servers_break_off_are_counted() {
 
 #[test]
 fn a_server_keeps_its_limits() {
-    let Some(_alone) = need(&["ip", "python3"]) else { return };
+    let Some(_permit) = need_little(&["ip", "python3"]) else { return };
     let host = Host::new();
     let server = serve(
         &host,
@@ -321,7 +321,7 @@ fn over(far: &Far, arguments: &str) -> (Value, Vec<String>) {
 
 #[test]
 fn limits_on_a_long_path_are_found_and_theory_is_near() {
-    let Some(_alone) = need(&["ip", "sysctl"]) else { return };
+    let Some(_permit) = need_little(&["ip", "sysctl"]) else { return };
     let far = Far::new(SERVER);
     let sized = "--size 4M --interval 1500ms -n 4";
     let near = |report: &Value, rounds: &[u64]| {

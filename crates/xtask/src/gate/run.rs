@@ -1,6 +1,7 @@
 //! The phases: format, tidy, clippy, tests; all of them, or the quick ones. What takes seconds comes
 //! first, what takes minutes last.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use super::notes::Notes;
 use super::phase::{self, Outcome};
 use super::summary::summary;
 use crate::repository::{root, target_folder};
-use crate::{recipes, tidy};
+use crate::{recipes, tidy, tree};
 
 /// What is to be checked.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -22,8 +23,9 @@ pub(crate) struct Options {
     pub(crate) runner: Option<String>,
 }
 
-/// The test that runs a dozen scenarios.
-const QUICK_SCENARIOS: &str = "a_dozen_scenarios";
+/// Test binaries with a phase of their own.
+const LAB: &str = "lab";
+const LIVE: &str = "live";
 
 /// Checks, prints the summary; whether all is well.
 pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
@@ -35,9 +37,13 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
         let words = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
         outcomes.push(phase::run("clippy", &mut cargo(&words)?)?);
     }
-    for (name, words) in tests(options.quick) {
-        let mut command = cargo(words)?;
+    for (name, words) in if options.quick { quick_tests() } else { all_tests()? } {
+        let mut command = cargo(&["test", "--workspace", "--locked"])?;
+        command.args(words);
         command.env(test_support::NOTES, &notes);
+        if options.quick {
+            command.env("NETWHY_QUICK", "1");
+        }
         if let Some(runner) = &options.runner {
             command.env(runner_variable()?, runner);
         }
@@ -52,38 +58,56 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     Ok(well)
 }
 
-/// The commands of cargo that test.
-fn tests(quick: bool) -> Vec<(&'static str, &'static [&'static str])> {
-    let unit_tests: (_, &[_]) =
-        ("unit tests", &["test", "--workspace", "--lib", "--bins", "--locked", "--no-fail-fast"]);
-    if quick {
-        return vec![
-            unit_tests,
-            (
-                "a dozen scenarios",
-                &["test", "-p", "netwhy", "--locked", "--test", "lab", "--", QUICK_SCENARIOS],
-            ),
-        ];
-    }
+/// A phase of tests: its name, and what cargo tests.
+///
+/// Always of the whole workspace: the crates of others have other features for a part of it, and would be
+/// built again.
+type Tests = (&'static str, Vec<String>);
+
+fn quick_tests() -> Vec<Tests> {
     vec![
-        unit_tests,
-        (
-            "tests of the crates",
-            &[
-                "test",
-                "--workspace",
-                "--exclude",
-                "netwhy",
-                "--test",
-                "*",
-                "--examples",
-                "--locked",
-                "--no-fail-fast",
-            ],
-        ),
-        ("documentation", &["test", "--workspace", "--doc", "--locked", "--no-fail-fast"]),
-        ("tests of netwhy", &["test", "-p", "netwhy", "--test", "*", "--locked", "--no-fail-fast"]),
+        unit_tests(),
+        ("a dozen scenarios", words("--test lab -- scenarios_name_what_they_expect")),
     ]
+}
+
+fn all_tests() -> anyhow::Result<Vec<Tests>> {
+    let mut others = words("--no-fail-fast --examples");
+    for name in test_binaries()? {
+        if name != LAB && name != LIVE {
+            others.extend(["--test".to_string(), name]);
+        }
+    }
+    Ok(vec![
+        unit_tests(),
+        ("tests of programs and captures", others),
+        ("documentation", words("--no-fail-fast --doc")),
+        ("lab", words("--test lab")),
+        // All are started at once, and make room for each other.
+        ("live", words("--test live -- --test-threads 100")),
+    ])
+}
+
+fn unit_tests() -> Tests {
+    ("unit tests", words("--no-fail-fast --lib --bins"))
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_string).collect()
+}
+
+/// The names of all test binaries of the workspace.
+fn test_binaries() -> anyhow::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for name in tree::names(root()?)? {
+        let parts: Vec<&str> = name.split('/').collect();
+        if let ["crates", _, "tests", file] = parts[..]
+            && let Some(name) = file.strip_suffix(".rs")
+        {
+            names.insert(name.to_string());
+        }
+    }
+    Ok(names)
 }
 
 fn cargo(words: &[&str]) -> anyhow::Result<Command> {

@@ -13,7 +13,7 @@ use lab::score::Score;
 use super::options::{
     LabCommand, LabListOptions, LabOptions, LabRunOptions, LabScoreOptions, LabShellOptions,
 };
-use super::runner::{Request, Runner};
+use super::runner::{Request, Runner, note_hosts};
 use super::show;
 use crate::failure::Failure;
 use crate::output;
@@ -146,6 +146,8 @@ fn shell(options: &LabShellOptions) -> anyhow::Result<u8> {
     let mut visit = |lab: &RunningLab<'_>| {
         runner.clear_progress();
         output::note(&format!("{} is up; it is taken down when this shell ends", lab.scenario));
+        output::note("meanwhile, from another terminal:");
+        note_hosts(lab);
         code = enter(&lab.hosts, options);
     };
     runner

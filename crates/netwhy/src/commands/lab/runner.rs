@@ -122,7 +122,8 @@ impl Runner {
         };
         let all: Vec<String> =
             in_progress.iter().map(|(name, what)| format!("{name}: {what}")).collect();
-        self.bar.set_message(all.join("; "));
+        // A scenario may be a file of any name.
+        self.bar.set_message(text::sanitize::line(&all.join("; ")).into_owned());
     }
 
     /// Removes the progress line.
@@ -134,17 +135,20 @@ impl Runner {
     fn wait_for_user(&self, lab: &RunningLab<'_>) {
         self.bar.suspend(|| {
             output::note(&format!("{} keeps running until Ctrl-C; to enter it:", lab.scenario));
-            for (host, pid) in &lab.hosts {
-                output::note(&format!(
-                    "  netwhy lab shell {} {host}    (netwhy --netns {pid})",
-                    lab.scenario
-                ));
-            }
+            note_hosts(lab);
             output::note(&format!("  its files: {}", lab.folder.display()));
         });
         while !self.stop.is_set() {
             std::thread::sleep(STOP_POLL_INTERVAL);
         }
+    }
+}
+
+/// How to enter each host, and how to watch it from outside.
+pub(super) fn note_hosts(lab: &RunningLab<'_>) {
+    for (host, pid) in &lab.hosts {
+        let name = lab.scenario;
+        output::note(&format!("  netwhy lab shell {name} {host}    (netwhy --netns {pid})"));
     }
 }
 
