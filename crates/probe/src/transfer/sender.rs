@@ -146,9 +146,9 @@ fn send_buffers(
 
 /// Waits until the socket takes data again.
 ///
-/// Nothing is written before: while the last segment in the queue has not been sent, the kernel appends to
-/// it whether the send buffer is full or not, so that a writer that tries again and again fills a buffer
-/// far beyond its size. An application that waits, as they do, is limited by it.
+/// Nothing is written before. While the last segment in the queue has not been sent, the kernel appends to
+/// it whether the send buffer is full or not: a writer that tries again and again fills the buffer far
+/// beyond its size. Applications wait, and are limited by it.
 fn wait_for_space(
     connection: &Connection<'_>,
     until: Instant,

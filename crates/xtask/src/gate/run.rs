@@ -98,16 +98,17 @@ fn words(line: &str) -> Vec<String> {
 
 /// The names of all test binaries of the workspace.
 fn test_binaries() -> anyhow::Result<BTreeSet<String>> {
-    let mut names = BTreeSet::new();
-    for name in tree::names(root()?)? {
-        let parts: Vec<&str> = name.split('/').collect();
-        if let ["crates", _, "tests", file] = parts[..]
-            && let Some(name) = file.strip_suffix(".rs")
-        {
-            names.insert(name.to_string());
-        }
+    let names = tree::names(root()?)?;
+    Ok(names.iter().filter_map(|path| test_binary(path)).map(str::to_string).collect())
+}
+
+/// The test binary whose first file this is.
+fn test_binary(path: &str) -> Option<&str> {
+    match path.split('/').collect::<Vec<_>>()[..] {
+        ["crates", _, "tests", file] => file.strip_suffix(".rs"),
+        ["crates", _, "tests", folder, "main.rs"] => Some(folder),
+        _ => None,
     }
-    Ok(names)
 }
 
 fn cargo(words: &[&str]) -> anyhow::Result<Command> {
@@ -141,4 +142,23 @@ fn runner_variable() -> anyhow::Result<String> {
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.context("rustc -vV does not say its host")?;
     Ok(format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace(['-', '.'], "_")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_test_binary_is_known() {
+        for (path, name) in [
+            ("crates/netwhy/tests/live.rs", Some("live")),
+            ("crates/streams/tests/oracle/main.rs", Some("oracle")),
+            ("crates/netwhy/tests/live/host.rs", None),
+            ("crates/streams/src/tests.rs", None),
+        ] {
+            assert_eq!(test_binary(path), name, "{path}");
+        }
+        let all = test_binaries().expect("the files of the repository");
+        assert!([LAB, LIVE].iter().all(|name| all.contains(*name)), "{all:?}");
+    }
 }
