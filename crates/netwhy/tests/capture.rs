@@ -239,6 +239,26 @@ fn captures_end_by_count_time_reader_and_interface() {
 }
 
 #[test]
+fn an_interface_that_is_removed_after_it_went_down_ends_the_capture() {
+    let Some(_alone) = need(&["ip"]) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("some.pcapng");
+    let (a, b) = Host::wired();
+    let device = a.device();
+    let mut capture = Running::start(&a, &["-i", &device], Some(&path), "udp port 7000");
+    datagrams(&b, "198.18.0.1:7000", 5, 0);
+    pause(200);
+    // What the kernel does by itself when an interface is deleted, with time between both.
+    a.run(&format!("ip link set {device} down"));
+    capture.wait_for(&format!("{device} is down"));
+    a.run(&format!("ip link del {device}"));
+    let (code, printed) = capture.wait();
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains(&format!("{device} was removed")), "{printed}");
+    assert_eq!(read(&path).0.len(), 5);
+}
+
+#[test]
 fn root_is_dropped() {
     let Some(_alone) = need(&["ip"]) else { return };
     let host = Host::new();

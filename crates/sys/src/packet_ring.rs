@@ -286,8 +286,13 @@ impl PacketRing {
         if read.is_ok() && error == 0 {
             return None;
         }
-        let removed = self.index != 0 && index_to_name(&self.socket, self.index).is_err();
-        Some(if removed { InterfaceProblem::Removed } else { InterfaceProblem::Down })
+        Some(if self.is_removed() { InterfaceProblem::Removed } else { InterfaceProblem::Down })
+    }
+
+    /// Whether the interface no longer exists. The kernel reports an error when it goes down and none
+    /// when it is removed after that.
+    pub fn is_removed(&self) -> bool {
+        self.index != 0 && index_to_name(&self.socket, self.index).is_err()
     }
 }
 

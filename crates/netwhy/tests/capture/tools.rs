@@ -161,13 +161,18 @@ impl Running {
     pub(crate) fn spawn(command: &mut Command, ready: &str) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
-        let mut printed = String::new();
-        while !printed.contains(ready) {
-            let more = stderr.read_line(&mut printed).expect("standard error");
-            assert!(more > 0, "{command:?}: {printed}");
+        let stderr = BufReader::new(child.stderr.take().expect("standard error"));
+        let mut running = Running { child, stderr, printed: String::new() };
+        running.wait_for(ready);
+        running
+    }
+
+    /// Waits until it prints this.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        while !self.printed.contains(text) {
+            let more = self.stderr.read_line(&mut self.printed).expect("standard error");
+            assert!(more > 0, "not «{text}»: {}", self.printed);
         }
-        Running { child, stderr, printed }
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -32,6 +32,9 @@ pub struct Source {
     pub ring: PacketRing,
     /// Which of them are captured.
     pub filter: Filter,
+    /// Whether the interface went down, after which the kernel does not report that it is removed: one
+    /// that is deleted goes down first.
+    was_down: bool,
     /// Whether the interface was removed.
     is_gone: bool,
 }
@@ -48,7 +51,7 @@ pub struct Until<'a> {
 
 impl Source {
     fn new(ring: PacketRing, filter: Filter) -> Self {
-        Source { ring, filter, is_gone: false }
+        Source { ring, filter, was_down: false, is_gone: false }
     }
 
     /// Whether the interface was removed.
@@ -164,15 +167,14 @@ fn count(sources: &mut [Source], sink: &mut dyn Sink) -> anyhow::Result<()> {
 fn check_interfaces(sources: &mut [Source], note: &mut dyn FnMut(String)) {
     for source in sources.iter_mut().filter(|source| !source.is_gone) {
         let name = source.ring.name();
-        match source.ring.interface_problem() {
-            None => {}
-            Some(InterfaceProblem::Down) => {
-                note(format!("{name} is down; capturing continues when it is up"));
-            }
-            Some(InterfaceProblem::Removed) => {
-                note(format!("{name} was removed"));
-                source.is_gone = true;
-            }
+        let problem = source.ring.interface_problem();
+        if problem == Some(InterfaceProblem::Removed) || source.was_down && source.ring.is_removed()
+        {
+            note(format!("{name} was removed"));
+            source.is_gone = true;
+        } else if problem == Some(InterfaceProblem::Down) {
+            note(format!("{name} is down; capturing continues when it is up"));
+            source.was_down = true;
         }
     }
 }
