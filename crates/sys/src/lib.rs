@@ -38,7 +38,8 @@ pub mod timestamps;
 
 pub use error::{Error, ErrorKind, Result};
 pub use machine::{
-    Absent, Clock, EventSource, EventStream, Events, Files, MAX_FILE_BYTES, Machine, Netlink,
-    NetlinkProtocol, OwnCost, OwnProcess, Stat,
+    Absent, Clock, EventSource, EventStream, Events, FileKind, FileName, Files, MAX_FILE_BYTES,
+    Machine, Netlink, NetlinkProtocol, OpenFile, Opened, OwnCost, OwnProcess, ProcessFiles, Stat,
+    descriptor_of,
 };
 pub use stop::Stop;

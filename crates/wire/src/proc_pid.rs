@@ -1,4 +1,4 @@
-//! `/proc/PID`: stat, schedstat, limits, the command line.
+//! `/proc/PID`: stat, status, schedstat, limits, the command line.
 
 use crate::netlink::Malformed;
 
@@ -50,6 +50,47 @@ fn parse_stat(bytes: &[u8]) -> Option<Stat> {
         system_ticks: field(15)?.parse().ok()?,
         threads: field(20)?.parse().ok()?,
         started_ticks: field(22)?.parse().ok()?,
+    })
+}
+
+/// Whose rights a process has, from `/proc/PID/status`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// User ids: real, effective, saved, of the file system.
+    pub users: [u32; 4],
+    /// Group ids, in the same order.
+    pub groups: [u32; 4],
+    /// Supplementary groups.
+    pub supplementary_groups: Vec<u32>,
+    /// The effective capabilities, as a bit mask.
+    pub capabilities: u64,
+    /// Its process ids, one for each PID namespace from the reader's down to its own.
+    pub ids: Vec<u32>,
+}
+
+/// Parses the credentials in `/proc/PID/status`.
+///
+/// # Errors
+///
+/// A line of ids or capabilities is missing or has another form.
+pub fn credentials(bytes: &[u8]) -> Result<Credentials, Malformed> {
+    parse_credentials(bytes).ok_or(Malformed::new("/proc/PID/status"))
+}
+
+fn parse_credentials(bytes: &[u8]) -> Option<Credentials> {
+    let text = String::from_utf8_lossy(bytes);
+    let value = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    let numbers = |name: &str| -> Option<Vec<u32>> {
+        value(name)?.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
+    };
+    Some(Credentials {
+        users: numbers("Uid")?.try_into().ok()?,
+        groups: numbers("Gid")?.try_into().ok()?,
+        supplementary_groups: numbers("Groups")?,
+        capabilities: u64::from_str_radix(value("CapEff")?, 16).ok()?,
+        ids: numbers("NSpid")?,
     })
 }
 
@@ -123,6 +164,21 @@ mod tests {
         assert_eq!((stat.user_ticks, stat.system_ticks), (7, 8));
         assert_eq!((stat.threads, stat.started_ticks), (3, 999));
         assert!(super::stat(b"42 (a) S 1").is_err());
+    }
+
+    #[test]
+    fn credentials_are_parsed() {
+        let text = b"Name:\tng\\ninx\nUmask:\t0022\nNSpid:\t812\t1\nUid:\t1000\t0\t0\t0\n\
+            Gid:\t7\t7\t7\t8\nGroups:\t4 24 \nCapPrm:\tff\nCapEff:\t00000000a80425fb\n";
+        let found = credentials(text).unwrap();
+        assert_eq!((found.users, found.groups), ([1000, 0, 0, 0], [7, 7, 7, 8]));
+        assert_eq!(found.supplementary_groups, [4, 24]);
+        assert_eq!((found.capabilities, found.ids), (0xa804_25fb, vec![812, 1]));
+        let text = String::from_utf8_lossy(text);
+        for line in ["Uid:", "Gid:", "Groups:", "CapEff:", "NSpid:"] {
+            assert!(credentials(text.replace(line, "Other:").as_bytes()).is_err(), "{line}");
+        }
+        assert!(credentials(text.replace("\t7\t8", "\t8").as_bytes()).is_err(), "three groups");
     }
 
     #[test]

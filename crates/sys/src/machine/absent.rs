@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::bundle::Machine;
@@ -10,6 +11,7 @@ use super::events::{EventSource, EventStream, Events};
 use super::files::{Files, Stat};
 use super::netlink::{Netlink, NetlinkProtocol};
 use super::process::{OwnCost, OwnProcess};
+use super::process_files::ProcessFiles;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Doors with nothing behind them: every request is unsupported, the clock stands at zero.
@@ -47,10 +49,6 @@ impl Files for Absent {
         absent("read", path.display().to_string())
     }
 
-    fn read_at(&self, path: &Path, _offset: u64, _into: &mut [u8]) -> Result<usize> {
-        absent("read", path.display().to_string())
-    }
-
     fn list(&self, path: &Path, _name: &mut dyn FnMut(&str)) -> Result<()> {
         absent("list", path.display().to_string())
     }
@@ -61,6 +59,10 @@ impl Files for Absent {
 
     fn stat(&self, path: &Path) -> Result<Stat> {
         absent("examine", path.display().to_string())
+    }
+
+    fn of_process(&self, pid: u32) -> Result<Arc<dyn ProcessFiles>> {
+        absent("examine the files of", format!("process {pid}"))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::process_files::ProcessFiles;
 use crate::error::Result;
 
 /// Longest file that [`Files::read`] reads.
@@ -14,9 +16,6 @@ pub trait Files: Send + Sync {
     /// [`MAX_FILE_BYTES`] is an error.
     fn read(&self, path: &Path, into: &mut Vec<u8>) -> Result<()>;
 
-    /// Reads at most `into.len()` bytes from an offset; 0 at the end of the file.
-    fn read_at(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<usize>;
-
     /// Calls for each name in a folder, in no particular order.
     fn list(&self, path: &Path, name: &mut dyn FnMut(&str)) -> Result<()>;
 
@@ -25,6 +24,15 @@ pub trait Files: Send + Sync {
 
     /// Size, inode and device of a file, following links.
     fn stat(&self, path: &Path) -> Result<Stat>;
+
+    /// The files that a process names, as it may read them: inside its root, with its rights. Whatever
+    /// another user's process names is opened here only.
+    ///
+    /// # Errors
+    ///
+    /// The process has ended, or this process may not follow its root and it is in a container, where
+    /// its paths mean something else than here.
+    fn of_process(&self, pid: u32) -> Result<Arc<dyn ProcessFiles>>;
 
     /// Calls for the inode of each socket that a process has open (`/proc/PID/fd`), lowest descriptor
     /// first, until the call breaks. Override it where there is a faster way: processes with 20,000

@@ -1,6 +1,7 @@
 //! What netwhy asks a machine for, as doors by kind.
 //!
 //! - [`files`]: reading files, listing folders, following links
+//! - [`process_files`]: files that a process names, as it may read them
 //! - [`netlink`]: requests to the kernel by netlink
 //! - [`events`]: streams of records, which can be recorded and replayed
 //! - [`clock`]: time and sleep
@@ -19,6 +20,7 @@ mod events;
 mod files;
 mod netlink;
 mod process;
+mod process_files;
 
 pub use absent::Absent;
 pub use bundle::Machine;
@@ -27,5 +29,6 @@ pub use events::{EventSource, EventStream, Events};
 pub use files::{Files, MAX_FILE_BYTES, Stat};
 pub use netlink::{Netlink, NetlinkProtocol};
 pub use process::{OwnCost, OwnProcess};
+pub use process_files::{FileKind, FileName, OpenFile, Opened, ProcessFiles, descriptor_of};
 
 pub(crate) use files::socket_inode;

@@ -2,52 +2,34 @@
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::bounded_calls::BoundedCalls;
+use super::process_files::RealProcessFiles;
+use super::rights::credentials_of;
 use crate::error::{Error, ErrorKind, Result};
-use crate::machine::{Files, MAX_FILE_BYTES, Stat, socket_inode};
+use crate::machine::{Files, MAX_FILE_BYTES, ProcessFiles, Stat, socket_inode};
 
-pub(super) struct RealFiles;
+#[derive(Default)]
+pub(super) struct RealFiles {
+    calls: Arc<BoundedCalls>,
+}
 
 impl Files for RealFiles {
     fn read(&self, path: &Path, into: &mut Vec<u8>) -> Result<()> {
-        into.clear();
-        let failed = |errno| Error::from_errno("read", path.display().to_string(), errno);
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file =
-            rustix::fs::open(&*of_this_thread(path), flags, Mode::empty()).map_err(failed)?;
-        into.reserve(8 << 10);
-        loop {
-            if into.capacity() == into.len() {
-                into.reserve(into.len());
-            }
-            match rustix::io::read(&file, rustix::buffer::spare_capacity(into)) {
-                Ok(0) => return Ok(()),
-                Ok(_) if into.len() > MAX_FILE_BYTES => {
-                    let reason = format!("it is longer than {MAX_FILE_BYTES} bytes");
-                    let path = path.display().to_string();
-                    return Err(Error::new("read", path, reason, ErrorKind::Other));
-                }
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(failed(errno)),
-            }
+        match process_of_command_line(path) {
+            Some(process) => self.read_command_line(&process, path, into),
+            None => read(path, into),
         }
     }
 
-    fn read_at(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let failed = |errno| Error::from_errno("read", path.display().to_string(), errno);
-        // A log may have been replaced by a pipe, which must not block this process.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
-        loop {
-            match rustix::io::pread(&file, &mut *into, offset) {
-                Err(Errno::INTR) => {}
-                result => return result.map_err(failed),
-            }
-        }
+    fn of_process(&self, pid: u32) -> Result<Arc<dyn ProcessFiles>> {
+        Ok(Arc::new(RealProcessFiles::of(&self.calls, pid)?))
     }
 
     fn list(&self, path: &Path, name: &mut dyn FnMut(&str)) -> Result<()> {
@@ -105,6 +87,58 @@ impl Files for RealFiles {
             regular: FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
         })
     }
+}
+
+impl RealFiles {
+    /// Reads a command line, which lies in the memory of its process: a page of a file there may be one
+    /// that the process itself provides, or not.
+    fn read_command_line(&self, process: &Path, path: &Path, into: &mut Vec<u8>) -> Result<()> {
+        into.clear();
+        let failed = |errno| Error::from_errno("read", path.display().to_string(), errno);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(process, flags, Mode::empty()).map_err(failed)?;
+        let [user, ..] = credentials_of(folder.as_fd())?.users;
+        let file = path.to_path_buf();
+        let answer = self.calls.call(user, move || {
+            let mut bytes = Vec::new();
+            read(&file, &mut bytes).map(|()| bytes)
+        });
+        *into = answer.map_err(|reason| {
+            Error::new("read", path.display().to_string(), reason, ErrorKind::TimedOut)
+        })??;
+        Ok(())
+    }
+}
+
+/// Reads a whole file of `/proc` or `/sys`.
+pub(super) fn read(path: &Path, into: &mut Vec<u8>) -> Result<()> {
+    into.clear();
+    let failed = |errno| Error::from_errno("read", path.display().to_string(), errno);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(&*of_this_thread(path), flags, Mode::empty()).map_err(failed)?;
+    into.reserve(8 << 10);
+    loop {
+        if into.capacity() == into.len() {
+            into.reserve(into.len());
+        }
+        match rustix::io::read(&file, rustix::buffer::spare_capacity(into)) {
+            Ok(0) => return Ok(()),
+            Ok(_) if into.len() > MAX_FILE_BYTES => {
+                let reason = format!("it is longer than {MAX_FILE_BYTES} bytes");
+                let path = path.display().to_string();
+                return Err(Error::new("read", path, reason, ErrorKind::Other));
+            }
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+}
+
+/// `/proc/PID` for the path of a command line there.
+fn process_of_command_line(path: &Path) -> Option<PathBuf> {
+    let process = path.strip_prefix("/proc").ok()?.parent()?;
+    (path.ends_with("cmdline") && process.components().count() == 1)
+        .then(|| Path::new("/proc").join(process))
 }
 
 /// `/proc/net` shows the network namespace of the process's first thread; what is wanted is that of

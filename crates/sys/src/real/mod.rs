@@ -1,10 +1,13 @@
 //! This machine.
 
+mod bounded_calls;
 mod clock;
 mod events;
 mod files;
 mod netlink;
 mod process;
+mod process_files;
+mod rights;
 
 use crate::machine::{Clock, Events, Files, Machine, Netlink, OwnProcess};
 
@@ -17,6 +20,7 @@ use process::RealProcess;
 /// This machine.
 #[derive(Default)]
 pub struct RealMachine {
+    files: RealFiles,
     netlink: RealNetlink,
 }
 
@@ -29,7 +33,7 @@ impl RealMachine {
 
 impl Machine for RealMachine {
     fn files(&self) -> &dyn Files {
-        &RealFiles
+        &self.files
     }
 
     fn netlink(&self) -> &dyn Netlink {

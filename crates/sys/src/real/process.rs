@@ -5,8 +5,8 @@ use std::path::Path;
 use rustix::time::ClockId;
 
 use super::clock::time;
-use super::files::RealFiles;
-use crate::machine::{Files as _, OwnCost, OwnProcess};
+use super::files;
+use crate::machine::{OwnCost, OwnProcess};
 
 pub(super) struct RealProcess;
 
@@ -14,7 +14,7 @@ impl OwnProcess for RealProcess {
     fn cost(&self) -> OwnCost {
         let cpu = time(ClockId::ProcessCPUTime);
         let mut status = Vec::new();
-        let resident_kib = match RealFiles.read(Path::new("/proc/self/status"), &mut status) {
+        let resident_kib = match files::read(Path::new("/proc/self/status"), &mut status) {
             Ok(()) => String::from_utf8_lossy(&status)
                 .lines()
                 .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB"))

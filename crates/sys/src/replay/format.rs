@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, ErrorKind};
-use crate::machine::NetlinkProtocol;
+use crate::machine::{FileKind, FileName, NetlinkProtocol, Opened, Stat};
 
 /// Kinds of errors by the word that stands for them in a recording.
 const ERROR_WORDS: [(&str, ErrorKind); 5] = [
@@ -41,6 +41,37 @@ pub(super) fn parse_error(bytes: &[u8]) -> Option<(String, ErrorKind)> {
     let (word, reason) = text.split_once(' ')?;
     let (_, kind) = ERROR_WORDS.iter().find(|(known, _)| *known == word)?;
     Some((reason.trim_end().to_string(), *kind))
+}
+
+/// Where the answers about a file that a process names are kept.
+pub(super) fn path_of(pid: u32, name: &FileName) -> PathBuf {
+    match name {
+        FileName::Path(path) => {
+            Path::new(&format!("/proc/{pid}/root")).join(path.trim_start_matches('/'))
+        }
+        FileName::Descriptor(number) => PathBuf::from(format!("/proc/{pid}/fd/{number}")),
+    }
+}
+
+/// What a name led to, as text: `file SIZE INODE DEVICE`, `other a pipe`.
+pub(super) fn opened_text(opened: &Opened) -> String {
+    match opened {
+        Opened::File(file) => {
+            let stat = file.stat();
+            format!("file {} {} {}\n", stat.size, stat.inode, stat.device)
+        }
+        Opened::Other(kind) => format!("other {}\n", kind.name()),
+    }
+}
+
+/// The file or the other kind that an [`opened_text`] tells.
+pub(super) fn parse_opened(text: &str) -> Option<Result<Stat, FileKind>> {
+    if let Some(name) = text.trim_end().strip_prefix("other ") {
+        return FileKind::ALL.into_iter().find(|kind| kind.name() == name).map(Err);
+    }
+    let mut numbers = text.strip_prefix("file ")?.split_ascii_whitespace();
+    let mut next = || numbers.next()?.parse::<u64>().ok();
+    Some(Ok(Stat { size: next()?, inode: next()?, device: next()?, regular: true }))
 }
 
 /// Bytes in hexadecimal.

@@ -11,6 +11,7 @@
 //! | `files/PATH~1`, `files/PATH~2`, … | what reads of a file gave, one after the other |
 //! | `lists/PATH~1` | names in a folder, one a line |
 //! | `links/PATH~1` | the target of a symbolic link |
+//! | `opened/PATH~1` | a file that a process named: `file SIZE INODE DEVICE`, or `other a pipe` |
 //! | `stats/PATH~1` | size, inode, device, whether it is a regular file |
 //! | `sockets/PID~1` | inodes of the sockets of a process, one a line |
 //! | `netlink/REQUEST~1` | the answer to a request, a datagram in hexadecimal a line |

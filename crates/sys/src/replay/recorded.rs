@@ -9,20 +9,26 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::format::{
-    parse_error, parse_event_line, parse_hexadecimal, path_in_folder, request_name, version_path,
+    parse_error, parse_event_line, parse_hexadecimal, parse_opened, path_in_folder, path_of,
+    request_name, version_path,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::machine::{
-    Clock, EventSource, EventStream, Events, Files, Machine, Netlink, NetlinkProtocol, OwnCost,
-    OwnProcess, Stat,
+    Clock, EventSource, EventStream, Events, FileName, Files, Machine, Netlink, NetlinkProtocol,
+    OpenFile, Opened, OwnCost, OwnProcess, ProcessFiles, Stat,
 };
 
 /// A machine recorded in a folder.
 pub struct RecordedMachine {
-    root: PathBuf,
+    answers: Arc<Answers>,
     start_ms: u64,
     now_ms: Arc<AtomicU64>,
     facts: HashMap<String, u64>,
+}
+
+/// The answers in the folder.
+struct Answers {
+    root: PathBuf,
     /// The version that each answer was last served in.
     served: Mutex<HashMap<PathBuf, u32>>,
 }
@@ -47,13 +53,24 @@ impl RecordedMachine {
             .collect();
         let start_ms = facts.get("start_ms").copied().unwrap_or(0);
         let now_ms = Arc::new(AtomicU64::new(start_ms));
-        Ok(RecordedMachine { root, start_ms, now_ms, facts, served: Mutex::default() })
+        let answers = Arc::new(Answers { root, served: Mutex::default() });
+        Ok(RecordedMachine { answers, start_ms, now_ms, facts })
     }
 
     fn fact(&self, name: &str) -> u64 {
         self.facts.get(name).copied().unwrap_or(0)
     }
 
+    fn next(&self, action: &'static str, kind: &str, path: &Path) -> Result<Vec<u8>> {
+        self.answers.next(action, kind, path)
+    }
+
+    fn text(&self, action: &'static str, kind: &str, path: &Path) -> Result<String> {
+        self.answers.text(action, kind, path)
+    }
+}
+
+impl Answers {
     fn served(&self) -> MutexGuard<'_, HashMap<PathBuf, u32>> {
         self.served.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -115,14 +132,6 @@ impl Files for RecordedMachine {
         Ok(())
     }
 
-    fn read_at(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let bytes = self.next("read", "files", path)?;
-        let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let rest = bytes.get(from..).unwrap_or_default();
-        into.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
-        Ok(into.len().min(rest.len()))
-    }
-
     fn list(&self, path: &Path, name: &mut dyn FnMut(&str)) -> Result<()> {
         self.text("list", "lists", path)?.lines().for_each(name);
         Ok(())
@@ -139,12 +148,64 @@ impl Files for RecordedMachine {
         Ok(Stat { size: next(), inode: next(), device: next(), regular: next() != 0 })
     }
 
+    fn of_process(&self, pid: u32) -> Result<Arc<dyn ProcessFiles>> {
+        Ok(Arc::new(RecordedFiles { answers: Arc::clone(&self.answers), pid }))
+    }
+
     fn sockets_of(&self, pid: u32, inode: &mut dyn FnMut(u32) -> ControlFlow<()>) -> Result<()> {
         let text = self.text("list", "sockets", Path::new(&pid.to_string()))?;
         let mut inodes = text.lines().filter_map(|line| line.parse().ok());
         // Breaking early is not an error.
         let _ = inodes.try_for_each(inode);
         Ok(())
+    }
+}
+
+/// Files that a process of the machine named.
+struct RecordedFiles {
+    answers: Arc<Answers>,
+    pid: u32,
+}
+
+impl ProcessFiles for RecordedFiles {
+    fn open(&self, name: &FileName) -> Result<Opened> {
+        let path = path_of(self.pid, name);
+        let text = self.answers.text("read", "opened", &path)?;
+        let opened = parse_opened(&text).ok_or_else(|| {
+            let reason = "the recording has something else";
+            Error::new("read", path.display().to_string(), reason, ErrorKind::Other)
+        })?;
+        Ok(match opened {
+            Ok(stat) => {
+                let bytes = self.answers.next("read", "files", &path)?;
+                Opened::File(Arc::new(RecordedFile { bytes, stat }))
+            }
+            Err(kind) => Opened::Other(kind),
+        })
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let path = path_of(self.pid, &FileName::Path(folder.to_string()));
+        let names = self.answers.text("list", "lists", &path)?;
+        Ok(names.lines().map(str::to_string).collect())
+    }
+}
+
+struct RecordedFile {
+    bytes: Vec<u8>,
+    stat: Stat,
+}
+
+impl OpenFile for RecordedFile {
+    fn stat(&self) -> Stat {
+        self.stat
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.bytes.get(from..).unwrap_or_default();
+        into.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
+        Ok(into.len().min(rest.len()))
     }
 }
 
@@ -234,6 +295,7 @@ impl OwnProcess for RecordedMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::FileKind;
 
     fn recording(files: &[(&str, &str)]) -> (tempfile::TempDir, RecordedMachine) {
         let root = tempfile::tempdir().unwrap();
@@ -267,17 +329,32 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_file_are_read() {
-        let (_root, machine) = recording(&[("files/log~1", "0123456789")]);
+    fn files_of_a_process_are_served_as_they_were_opened() {
+        let (_root, machine) = recording(&[
+            ("opened/proc/8/root/log~1", "file 10 3 4\n"),
+            ("files/proc/8/root/log~1", "0123456789"),
+            ("opened/proc/8/fd/2~1", "other a pipe\n"),
+            ("opened/proc/8/root/bad~1", "other a ghost\n"),
+            ("lists/proc/8/root/etc~1", "a\nb\n"),
+        ]);
+        let files = machine.of_process(8).unwrap();
+        let open = |path: &str| files.open(&FileName::Path(path.into()));
+        let Ok(Opened::File(log)) = open("/log") else { panic!("a file was recorded") };
+        let stat = log.stat();
+        assert_eq!((stat.size, stat.inode, stat.device, stat.regular), (10, 3, 4, true));
         let read = |offset, length| {
             let mut into = vec![0; length];
-            let read = machine.read_at(Path::new("/log"), offset, &mut into).unwrap();
+            let read = log.read_at(offset, &mut into).unwrap();
             String::from_utf8(into[..read].to_vec()).unwrap()
         };
         assert_eq!(read(3, 4), "3456");
         assert_eq!(read(8, 4), "89");
         assert_eq!(read(10, 4), "");
         assert_eq!(read(u64::MAX, 4), "");
+        let opened = files.open(&FileName::Descriptor(2));
+        assert!(matches!(opened, Ok(Opened::Other(FileKind::Pipe))));
+        assert_eq!(files.list("/etc").unwrap(), ["a", "b"]);
+        assert!(open("/bad").is_err() && open("/none").is_err());
     }
 
     #[test]

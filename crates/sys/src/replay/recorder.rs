@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::format::{
-    error_text, event_line, hexadecimal, path_in_folder, request_name, version_path,
+    error_text, event_line, hexadecimal, opened_text, path_in_folder, path_of, request_name,
+    version_path,
 };
 use crate::error::Result;
 use crate::machine::{
-    Clock, EventSource, EventStream, Events, Files, Machine, Netlink, NetlinkProtocol, OwnProcess,
-    Stat,
+    Clock, EventSource, EventStream, Events, FileName, Files, MAX_FILE_BYTES, Machine, Netlink,
+    NetlinkProtocol, Opened, OwnProcess, ProcessFiles, Stat,
 };
 
 /// Records what another machine answers. The clock and this process are not recorded.
@@ -150,11 +151,9 @@ impl<M: Machine> Files for Recorder<M> {
         self.folder.pass("files", path, result, |()| bytes)
     }
 
-    fn read_at(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<usize> {
-        // The whole file is kept, once for each part that is read: logs of a fixture are short.
-        let mut whole = Vec::new();
-        let _ = self.read(path, &mut whole);
-        self.machine.files().read_at(path, offset, into)
+    fn of_process(&self, pid: u32) -> Result<Arc<dyn ProcessFiles>> {
+        let files = self.machine.files().of_process(pid)?;
+        Ok(Arc::new(RecordedFiles { files, folder: Arc::clone(&self.folder), pid }))
     }
 
     fn list(&self, path: &Path, name: &mut dyn FnMut(&str)) -> Result<()> {
@@ -188,6 +187,37 @@ impl<M: Machine> Files for Recorder<M> {
         });
         let path = pid.to_string();
         self.folder.pass("sockets", Path::new(&path), result, |()| inodes.into_bytes())
+    }
+}
+
+/// Files of a process, which are kept as they are opened.
+struct RecordedFiles {
+    files: Arc<dyn ProcessFiles>,
+    folder: Arc<Folder>,
+    pid: u32,
+}
+
+impl ProcessFiles for RecordedFiles {
+    fn open(&self, name: &FileName) -> Result<Opened> {
+        let path = path_of(self.pid, name);
+        let result = self.files.open(name);
+        if let Ok(Opened::File(file)) = &result {
+            // The whole file is kept each time: logs of a fixture are short.
+            let length = usize::try_from(file.stat().size).unwrap_or(usize::MAX);
+            let mut whole = vec![0; length.min(MAX_FILE_BYTES)];
+            let bytes = file.read_at(0, &mut whole).map(|read| {
+                whole.truncate(read);
+                whole
+            });
+            let _ = self.folder.pass("files", &path, bytes, Vec::clone);
+        }
+        self.folder.pass("opened", &path, result, |opened| opened_text(opened).into_bytes())
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let path = path_of(self.pid, &FileName::Path(folder.to_string()));
+        let result = self.files.list(folder);
+        self.folder.pass("lists", &path, result, |names| names.join("\n").into_bytes())
     }
 }
 
@@ -256,6 +286,9 @@ mod tests {
             ("lists/b~1", "x\ny\n"),
             ("links/c~1", "!permission permission denied"),
             ("sockets/9~1", "4\n5\n"),
+            ("opened/proc/9/root/log~1", "file 5 1 2\n"),
+            ("files/proc/9/root/log~1", "hello"),
+            ("lists/proc/9/root/etc~1", "a\nb"),
             (&*format!("netlink/{request}~1"), "00ff\n"),
             ("events/kernel-log~1", "0 a\\nb\n"),
         ] {
@@ -273,6 +306,13 @@ mod tests {
                 ControlFlow::Continue(())
             };
             machine.files().sockets_of(9, collect).unwrap();
+            let files = machine.files().of_process(9).unwrap();
+            let Ok(Opened::File(log)) = files.open(&FileName::Path("/log".into())) else {
+                panic!("the log is a file");
+            };
+            let mut text = [0; 9];
+            let read = log.read_at(1, &mut text).unwrap();
+            let log = (text[..read].to_vec(), files.list("/etc").unwrap());
             let mut events = machine.events().open(EventSource::KernelLog).unwrap();
             // Events come at the time at which they were recorded.
             machine.clock().sleep_until(Duration::from_secs(60));
@@ -283,13 +323,14 @@ mod tests {
                 ControlFlow::Break(())
             });
             let names: Vec<String> = names;
-            (file, names, refused, inodes, event, datagrams, asked.is_ok())
+            (file, names, refused, inodes, event, datagrams, asked.is_ok(), log)
         };
         let recorder =
             Recorder::new(RecordedMachine::open(first.path()).unwrap(), second.path()).unwrap();
         let expected = answers(&recorder);
         recorder.finish().unwrap();
         assert_eq!(expected.4.as_deref(), Some(&b"a\nb"[..]));
+        assert_eq!(expected.7, (b"ello".to_vec(), vec!["a".to_string(), "b".to_string()]));
         assert_eq!(answers(&RecordedMachine::open(second.path()).unwrap()), expected);
     }
 }

@@ -1,9 +1,9 @@
 //! Reading what was written to a log in the window: all of it, or parts spread over it.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use memchr::{memchr, memrchr};
-use sys::{Files, Result};
+use sys::{OpenFile, Result};
 use wire::applog::{LogFormat, Tally};
 
 /// Most bytes read of an access log in one window.
@@ -23,9 +23,9 @@ const MAX_LINES_TO_RECOGNISE: usize = 50;
 const MAX_BYTES_TO_RECOGNISE: usize = 64 << 10;
 
 /// A range of a file that was written in the window.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct WrittenRange {
-    pub(super) path: PathBuf,
+    pub(super) file: Arc<dyn OpenFile>,
     pub(super) from: u64,
     pub(super) to: u64,
 }
@@ -48,14 +48,10 @@ pub(super) fn max_bytes(format: &LogFormat) -> u64 {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) fn recognise(
-    files: &dyn Files,
-    range: &WrittenRange,
-    buffer: &mut Vec<u8>,
-) -> Result<Option<LogFormat>> {
+pub(super) fn recognise(range: &WrittenRange, buffer: &mut Vec<u8>) -> Result<Option<LogFormat>> {
     let length = usize::try_from(range.bytes()).unwrap_or(usize::MAX);
     buffer.resize(length.min(MAX_BYTES_TO_RECOGNISE), 0);
-    let bytes = fill(files, range, range.from, buffer)?;
+    let bytes = fill(range, range.from, buffer)?;
     let lines = bytes.split(|b| *b == b'\n').take(MAX_LINES_TO_RECOGNISE);
     Ok(lines.filter(|line| !line.is_empty()).find_map(LogFormat::recognise))
 }
@@ -66,7 +62,6 @@ pub(super) fn recognise(
 /// # Errors
 /// The file cannot be read; what was counted before stays in the tally.
 pub(super) fn count(
-    files: &dyn Files,
     range: &WrittenRange,
     max: u64,
     format: &LogFormat,
@@ -74,14 +69,14 @@ pub(super) fn count(
     buffer: &mut Vec<u8>,
 ) -> Result<u64> {
     if range.bytes() <= max {
-        return count_all(files, range, format, tally, buffer);
+        return count_all(range, format, tally, buffer);
     }
     let part = max / PARTS;
     let mut counted = 0;
     for index in 0..PARTS {
         let start = range.from + (range.bytes() - part) / (PARTS - 1).max(1) * index;
         buffer.resize(usize::try_from(part).unwrap_or(BLOCK_BYTES), 0);
-        let bytes = fill(files, range, start, buffer)?;
+        let bytes = fill(range, start, buffer)?;
         // The first line began before this part, unless this is the first one.
         let first = match index {
             0 => 0,
@@ -96,7 +91,6 @@ pub(super) fn count(
 }
 
 fn count_all(
-    files: &dyn Files,
     range: &WrittenRange,
     format: &LogFormat,
     tally: &mut Tally,
@@ -108,7 +102,7 @@ fn count_all(
     while at < range.to {
         let left = usize::try_from(range.to - at).unwrap_or(BLOCK_BYTES);
         buffer.resize(left.min(BLOCK_BYTES), 0);
-        let bytes = fill(files, range, at, buffer)?;
+        let bytes = fill(range, at, buffer)?;
         if bytes.is_empty() {
             break; // it was truncated while it was read
         }
@@ -139,15 +133,10 @@ fn count_all(
 }
 
 /// Reads from an offset until the buffer is full or the file ends; what was read.
-fn fill<'b>(
-    files: &dyn Files,
-    range: &WrittenRange,
-    from: u64,
-    buffer: &'b mut [u8],
-) -> Result<&'b [u8]> {
+fn fill<'b>(range: &WrittenRange, from: u64, buffer: &'b mut [u8]) -> Result<&'b [u8]> {
     let mut filled = 0;
     while let Some(free) = buffer.get_mut(filled..).filter(|free| !free.is_empty()) {
-        match files.read_at(&range.path, from + filled as u64, free)? {
+        match range.file.read_at(from + filled as u64, free)? {
             0 => break,
             bytes => filled += bytes,
         }

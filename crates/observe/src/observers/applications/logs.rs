@@ -5,10 +5,11 @@
 //! under the name that rotation gives it; a new file under its path is the next log, read from its
 //! beginning.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use model::{AppLog, Capability, Source};
-use sys::{ErrorKind, Files, Stat};
+use sys::{ErrorKind, FileKind, OpenFile, Opened, Stat};
 use wire::applog::{LogFormat, Tally};
 
 use super::configuration::{DeclaredLog, LogReading};
@@ -28,13 +29,12 @@ const MAX_PIDS: usize = 16;
 const DESCRIPTORS_AT_END: Descriptors = Descriptors::Below(64);
 
 /// The logs that are followed.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Logs {
     logs: Vec<Log>,
     not_followed: usize,
 }
 
-#[derive(Debug)]
 struct Log {
     /// Path as its writers see it.
     path: String,
@@ -46,6 +46,7 @@ struct Log {
     openers: Vec<(u32, u32)>,
     application: String,
     program: Option<Program>,
+    /// The process whose configuration names it, or that was first found to have it open.
     process: ProcessFiles,
     reading: LogReading,
 }
@@ -60,7 +61,8 @@ impl Logs {
         process: &ProcessFiles,
         open: Vec<OpenLog>,
     ) {
-        for OpenLog { fd, path, stat } in open {
+        for OpenLog { fd, path, file } in open {
+            let stat = file.stat();
             if let Some(log) = self.find(stat) {
                 if !log.openers.contains(&(pid, fd)) {
                     log.openers.push((pid, fd));
@@ -97,20 +99,19 @@ impl Logs {
     pub(super) fn add_declared(
         &mut self,
         context: &mut Context<'_>,
-        leader: u32,
         program: Program,
         process: &ProcessFiles,
         declared: DeclaredLog,
     ) {
-        let files = context.machine.files();
         let DeclaredLog { paths, kind, place, reading } = declared;
         let what = format!("{}'s {kind} ({place})", program.name());
         if let LogReading::Unreadable(reason) = reading {
             note(context, &what, reason.to_string(), None);
         }
         for path in paths {
-            match process.stat(files, &path) {
-                Ok(stat) if stat.regular => {
+            match process.open(&path) {
+                Ok(Opened::File(file)) => {
+                    let stat = file.stat();
                     if let Some(log) = self.find(stat) {
                         // Two directives may name one file: a known reading takes precedence.
                         if log.reading == LogReading::Recognise {
@@ -131,12 +132,11 @@ impl Logs {
                     }
                     return;
                 }
-                Ok(_) if reading == LogReading::Ignore => return,
-                Ok(_) => {
-                    let Some(target) = target(files, process, leader, &path, kind) else {
-                        return;
-                    };
-                    let why = format!("it goes to {target}: not read");
+                Ok(Opened::Other(_)) if reading == LogReading::Ignore => return,
+                // As `access_log off`.
+                Ok(Opened::Other(FileKind::Null)) if kind == "access log" => return,
+                Ok(Opened::Other(target)) => {
+                    let why = format!("it goes to {}: not read", target.name());
                     note(context, &what, why, Some(&format!("set it to a file ({place})")));
                     return;
                 }
@@ -158,13 +158,14 @@ impl Logs {
         pids.sort_unstable();
         pids.dedup();
         // A log may have been reopened with another descriptor.
-        let open_now: Vec<(u32, OpenLog)> = pids
-            .into_iter()
-            .flat_map(|pid| {
-                let open = open_logs(context.machine.files(), pid, DESCRIPTORS_AT_END);
-                open.unwrap_or_default().into_iter().map(move |open| (pid, open))
-            })
-            .collect();
+        let mut open_now: HashMap<(u64, u64), Arc<dyn OpenFile>> = HashMap::new();
+        for pid in pids {
+            let open = open_logs(context.machine.files(), pid, DESCRIPTORS_AT_END);
+            for OpenLog { file, .. } in open.unwrap_or_default() {
+                let stat = file.stat();
+                open_now.entry((stat.device, stat.inode)).or_insert(file);
+            }
+        }
         let mut buffer = std::mem::take(&mut context.buffer);
         let mut found = Vec::new();
         let mut left = log_reader::MAX_BYTES_OF_ALL;
@@ -208,33 +209,34 @@ impl Log {
         (stat.device, stat.inode) == (self.device, self.inode)
     }
 
-    /// What was written to it, oldest first.
+    /// What was written to it, oldest first. `open_now` are the files that processes have open, by device
+    /// and inode.
     fn written_ranges(
         &self,
         context: &mut Context<'_>,
-        open_now: &[(u32, OpenLog)],
+        open_now: &HashMap<(u64, u64), Arc<dyn OpenFile>>,
     ) -> Vec<WrittenRange> {
-        let files = context.machine.files();
-        let here = self.process.path(files, &self.path);
         let mut ranges = Vec::new();
-        let current = files.stat(&here);
-        let descriptor = |pid: u32, fd: u32| PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
-        let reopened = open_now.iter().filter(|(_, open)| self.is(&open.stat));
-        let mut candidates = vec![here.clone()];
-        candidates.extend(self.openers.iter().map(|(pid, fd)| descriptor(*pid, *fd)));
-        candidates.extend(reopened.map(|(pid, open)| descriptor(*pid, open.fd)));
-        candidates.push(self.process.path(files, &format!("{}.1", self.path)));
-        let old = candidates.into_iter().find_map(|path| {
-            files.stat(&path).ok().filter(|stat| self.is(stat)).map(|stat| (path, stat))
-        });
-        match old {
+        let mut add = |file: Arc<dyn OpenFile>, from: u64| {
+            let to = file.stat().size;
+            ranges.push(WrittenRange { file, from, to });
+        };
+        let (same, other) = match self.process.open_regular(&self.path) {
+            Some(file) if self.is(&file.stat()) => (Some(file), None),
+            other => (None, other),
+        };
+        let rotated = || {
+            let file = self.process.open_regular(&format!("{}.1", self.path))?;
+            self.is(&file.stat()).then_some(file)
+        };
+        let same = same
+            .or_else(|| open_now.get(&(self.device, self.inode)).cloned())
+            .or_else(|| self.still_open(context))
+            .or_else(rotated);
+        match same {
             // Shorter than it was: truncated by `copytruncate`, and written since.
-            Some((path, stat)) if stat.size < self.start => {
-                ranges.push(WrittenRange { path, from: 0, to: stat.size });
-            }
-            Some((path, stat)) => {
-                ranges.push(WrittenRange { path, from: self.start, to: stat.size });
-            }
+            Some(file) if file.stat().size < self.start => add(file, 0),
+            Some(file) => add(file, self.start),
             None => {
                 context.missing_because(
                     Source::Logs,
@@ -245,13 +247,18 @@ impl Log {
                 );
             }
         }
-        if let Ok(stat) = current
-            && !self.is(&stat)
-            && stat.regular
-        {
-            ranges.push(WrittenRange { path: here, from: 0, to: stat.size });
+        if let Some(file) = other {
+            add(file, 0);
         }
         ranges
+    }
+
+    /// The file, in a process that had it open with a high descriptor.
+    fn still_open(&self, context: &Context<'_>) -> Option<Arc<dyn OpenFile>> {
+        self.openers.iter().take(MAX_PIDS).find_map(|(pid, fd)| {
+            let process = ProcessFiles::of(context.machine.files(), *pid).ok()?;
+            process.open_descriptor(*fd).filter(|file| self.is(&file.stat()))
+        })
     }
 
     /// Reads what was written to it; `None` for a log of an unknown program in an unknown format.
@@ -262,7 +269,6 @@ impl Log {
         share: u64,
         buffer: &mut Vec<u8>,
     ) -> Option<AppLog> {
-        let files = context.machine.files();
         let mut pids: Vec<u32> = self.openers.iter().map(|(pid, _)| *pid).collect();
         pids.sort_unstable();
         pids.dedup();
@@ -283,7 +289,7 @@ impl Log {
         };
         for range in ranges.iter().filter(|range| range.bytes() > 0) {
             if format.is_none() {
-                match log_reader::recognise(files, range, buffer) {
+                match log_reader::recognise(range, buffer) {
                     Ok(found) => format = found,
                     Err(error) => context.missing(Source::Logs, &what, &error),
                 }
@@ -293,7 +299,7 @@ impl Log {
                 * u128::from(range.bytes())
                 / u128::from(log.bytes_written.max(1));
             let max = (max as u64).max(log_reader::MIN_BYTES_OF_ONE);
-            match log_reader::count(files, range, max, format, &mut tally, buffer) {
+            match log_reader::count(range, max, format, &mut tally, buffer) {
                 Ok(bytes) => log.bytes_read += bytes,
                 Err(error) => context.missing(Source::Logs, &what, &error),
             }
@@ -339,29 +345,4 @@ fn has_room_for_note(context: &Context<'_>, what: &str) -> bool {
         missing.source == Source::Logs && missing.what.starts_with(kind)
     };
     context.missing_evidence.iter().filter(same).count() < MAX_NOTES_OF_A_KIND
-}
-
-/// Where a log goes that is not a regular file; `None` when nothing is lost by that.
-fn target(
-    files: &dyn Files,
-    process: &ProcessFiles,
-    leader: u32,
-    path: &str,
-    kind: &str,
-) -> Option<String> {
-    let mut here = process.path(files, path);
-    // A pipe or socket behind `/dev/stderr`.
-    if let Ok(link) = files.link(&here) {
-        here = link;
-    }
-    let here = here.to_string_lossy().into_owned();
-    let shown = here.strip_prefix(&format!("/proc/{leader}/root")).unwrap_or(&here).to_string();
-    Some(match shown.as_str() {
-        pipe if pipe.starts_with("pipe:") => "a pipe".to_string(),
-        socket if socket.starts_with("socket:") => "a socket".to_string(),
-        "/dev/null" if kind == "access log" => return None, // as `access_log off`
-        terminal if terminal.starts_with("/dev/pts/") => "a terminal".to_string(),
-        _ if Path::new(&shown).starts_with("/") => shown,
-        _ => "something that is not a file".to_string(),
-    })
 }

@@ -160,10 +160,10 @@ impl ApplicationsObserver {
         let cwd = files.link(Path::new(&format!("/proc/{leader}/cwd"))).ok();
         let cwd = cwd.as_deref().and_then(Path::to_str);
         let command = command(context, leader);
-        let found = configuration::load(files, &process, program, &command, cwd);
+        let found = configuration::load(&process, program, &command, cwd);
         note_missing(context, program, &found);
         for declared in found.logs {
-            self.logs.add_declared(context, leader, program, &process, declared);
+            self.logs.add_declared(context, program, &process, declared);
         }
         instance.settings = found.settings;
         instance.files = Some(process);

@@ -1,8 +1,11 @@
 //! The logs that a process has open: regular files that it may append to.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use sys::{ErrorKind, Files, Result, Stat};
+use sys::{ErrorKind, Files, OpenFile, Result};
+
+use super::process_files::ProcessFiles;
 
 /// Most open files of one process that are examined.
 const MAX_FILES: u64 = 4096;
@@ -20,14 +23,14 @@ pub(super) enum Descriptors {
 }
 
 /// A log that a process has open.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct OpenLog {
     /// Descriptor.
     pub(super) fd: u32,
     /// Path as the process sees it.
     pub(super) path: String,
-    /// Size and identity.
-    pub(super) stat: Stat,
+    /// The file.
+    pub(super) file: Arc<dyn OpenFile>,
 }
 
 /// The logs that a process has open. Files that are closed meanwhile are skipped.
@@ -62,10 +65,17 @@ pub(super) fn open_logs(
             numbers
         }
     };
-    Ok(numbers.into_iter().filter_map(|fd| open_log(files, pid, fd)).collect())
+    let mut process = None;
+    Ok(numbers.into_iter().filter_map(|fd| open_log(files, pid, fd, &mut process)).collect())
 }
 
-fn open_log(files: &dyn Files, pid: u32, fd: u32) -> Option<OpenLog> {
+/// One log. The files of the process are examined only if it has one that may be a log.
+fn open_log(
+    files: &dyn Files,
+    pid: u32,
+    fd: u32,
+    process: &mut Option<ProcessFiles>,
+) -> Option<OpenLog> {
     let entry = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
     let target = files.link(&entry).ok()?;
     let target = target.to_str()?;
@@ -84,8 +94,12 @@ fn open_log(files: &dyn Files, pid: u32, fd: u32) -> Option<OpenLog> {
     if !writes || !(appends || path.ends_with(".log")) {
         return None;
     }
-    let stat = files.stat(&entry).ok()?;
-    stat.regular.then(|| OpenLog { fd, path: path.to_string(), stat })
+    let process = match process {
+        Some(process) => process,
+        None => process.insert(ProcessFiles::of(files, pid).ok()?),
+    };
+    let file = process.open_descriptor(fd)?;
+    Some(OpenLog { fd, path: path.to_string(), file })
 }
 
 /// The open flags in `/proc/PID/fdinfo/FD`, which are octal.

@@ -1,136 +1,87 @@
-//! Files as a process sees them: through its root, with symbolic links followed inside of it.
-//!
-//! `/proc/PID/root` leads into a container. If the kernel followed an absolute link found there, the link
-//! would lead out again, to the files of netwhy's own root.
+//! Files that a process names, as it may read them.
 
-use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use sys::{Error, ErrorKind, Files, Result, Stat};
+use sys::{Error, ErrorKind, FileName, Files, OpenFile, Opened, Result};
 
 use super::glob;
 
-/// Most links followed in one path, as in the kernel (`MAXSYMLINKS`).
-const MAX_LINKS: u32 = 40;
 /// Largest configuration file that is read.
 const MAX_CONFIGURATION_BYTES: u64 = 1 << 20;
 
-/// The files that one process sees.
-#[derive(Debug, Clone)]
-pub(super) struct ProcessFiles {
-    pid: u32,
-    /// `/proc/PID/root`, or empty when that may not be followed.
-    root: String,
-}
+/// The files that one process names.
+#[derive(Clone)]
+pub(super) struct ProcessFiles(Arc<dyn sys::ProcessFiles>);
 
 impl ProcessFiles {
     /// The files of a process.
     ///
     /// # Errors
-    /// Its root may not be followed, and it is in a container, where its paths mean something else than
-    /// here.
+    /// As [`Files::of_process`].
     pub(super) fn of(files: &dyn Files, pid: u32) -> Result<ProcessFiles> {
-        let root = format!("/proc/{pid}/root");
-        match files.list(Path::new(&format!("{root}/")), &mut |_| {}) {
-            Err(error) if error.kind == ErrorKind::PermissionDenied => {
-                // Without root: the paths are the same here if the process is in this PID namespace,
-                // which containers never are.
-                if is_in_nested_namespace(files, pid) {
-                    return Err(error);
-                }
-                Ok(ProcessFiles { pid, root: String::new() })
-            }
-            Err(error) if error.kind == ErrorKind::NotFound => {
-                Ok(ProcessFiles { pid, root: String::new() })
-            }
-            _ => Ok(ProcessFiles { pid, root }),
-        }
+        files.of_process(pid).map(ProcessFiles)
     }
 
-    /// The path here of `seen`, a path as the process writes it. Relative paths start at its root.
-    pub(super) fn path(&self, files: &dyn Files, seen: &str) -> PathBuf {
-        let mut left: VecDeque<String> = parts(seen);
-        let mut done: Vec<String> = Vec::new();
-        let mut links = 0;
-        while let Some(part) = left.pop_front() {
-            if part == ".." {
-                done.pop();
-                continue;
-            }
-            // `/proc/self` is that of the process, not netwhy's; its id is the one that it has here.
-            if done == ["proc"] && (part == "self" || part == "thread-self") {
-                let rest: Vec<String> = left.into();
-                return PathBuf::from(format!("/proc/{}/{}", self.pid, rest.join("/")));
-            }
-            done.push(part);
-            let Ok(target) = files.link(&self.under_root(&done)) else {
-                continue;
-            };
-            links += 1;
-            let target = target.to_string_lossy().into_owned();
-            // `pipe:[12]` and the like are not paths.
-            if links > MAX_LINKS || (!target.starts_with('/') && target.contains(":[")) {
-                continue;
-            }
-            done.pop();
-            if target.starts_with('/') {
-                done.clear();
-            }
-            for part in parts(&target).into_iter().rev() {
-                left.push_front(part);
-            }
-        }
-        self.under_root(&done)
+    /// What a path leads to.
+    pub(super) fn open(&self, path: &str) -> Result<Opened> {
+        self.0.open(&FileName::Path(path.to_string()))
     }
 
-    fn under_root(&self, parts: &[String]) -> PathBuf {
-        PathBuf::from(format!("{}/{}", self.root, parts.join("/")))
+    /// A regular file that the process has open.
+    pub(super) fn open_descriptor(&self, number: u32) -> Option<Arc<dyn OpenFile>> {
+        regular(self.0.open(&FileName::Descriptor(number)))
     }
 
-    /// Size, inode and device of a file.
-    pub(super) fn stat(&self, files: &dyn Files, seen: &str) -> Result<Stat> {
-        files.stat(&self.path(files, seen))
+    /// The regular file that a path leads to.
+    pub(super) fn open_regular(&self, path: &str) -> Option<Arc<dyn OpenFile>> {
+        regular(self.open(path))
     }
 
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// As [`Files::read`]; or it is not a regular file, or larger than [`MAX_CONFIGURATION_BYTES`].
-    pub(super) fn read_configuration(&self, files: &dyn Files, seen: &str) -> Result<Vec<u8>> {
-        let path = self.path(files, seen);
-        let stat = files.stat(&path)?;
-        if !stat.regular {
-            return Err(Error::new("read", seen, "it is not a regular file", ErrorKind::Other));
-        }
-        if stat.size > MAX_CONFIGURATION_BYTES {
-            let reason = format!("it is longer than {MAX_CONFIGURATION_BYTES} bytes");
-            return Err(Error::new("read", seen, reason, ErrorKind::Other));
-        }
+    /// It cannot be opened or read, is not a regular file, or larger than [`MAX_CONFIGURATION_BYTES`].
+    pub(super) fn read_configuration(&self, path: &str) -> Result<Vec<u8>> {
+        let failed = |reason: String| Err(Error::new("read", path, reason, ErrorKind::Other));
+        let file = match self.open(path)? {
+            Opened::File(file) => file,
+            Opened::Other(kind) => {
+                return failed(format!("it is {}, not a regular file", kind.name()));
+            }
+        };
         let mut bytes = Vec::new();
-        files.read(&path, &mut bytes)?;
-        Ok(bytes)
+        // It may grow meanwhile: one byte more than its largest size shows that.
+        let mut block = vec![0; 64 << 10];
+        loop {
+            match file.read_at(bytes.len() as u64, &mut block)? {
+                0 => return Ok(bytes),
+                read => bytes.extend(block.iter().take(read)),
+            }
+            if bytes.len() as u64 > MAX_CONFIGURATION_BYTES {
+                return failed(format!("it is longer than {MAX_CONFIGURATION_BYTES} bytes"));
+            }
+        }
     }
 
     /// The files that match a pattern (`*`, `?`, `[a-z]` as in glob(7)), sorted, at most `max`. A path
     /// that is not a pattern is returned whether it exists or not.
-    pub(super) fn expand(&self, files: &dyn Files, pattern: &str, max: usize) -> Vec<String> {
+    pub(super) fn expand(&self, pattern: &str, max: usize) -> Vec<String> {
         let mut found = vec![String::new()];
-        for part in parts(pattern) {
+        for part in pattern.split('/').filter(|part| !part.is_empty() && *part != ".") {
             if !part.contains(['*', '?', '[']) {
                 for path in &mut found {
                     path.push('/');
-                    path.push_str(&part);
+                    path.push_str(part);
                 }
                 continue;
             }
             let mut next = Vec::new();
             for folder in found {
                 // A folder that does not exist has no files that match.
-                let _ = files.list(&self.path(files, &folder), &mut |name| {
-                    if glob::matches(part.as_bytes(), name.as_bytes()) {
-                        next.push(format!("{folder}/{name}"));
-                    }
-                });
+                let names = self.0.list(&folder).unwrap_or_default();
+                let matching =
+                    names.iter().filter(|name| glob::matches(part.as_bytes(), name.as_bytes()));
+                next.extend(matching.map(|name| format!("{folder}/{name}")));
                 if next.len() > max {
                     break;
                 }
@@ -143,19 +94,9 @@ impl ProcessFiles {
     }
 }
 
-/// Whether a process is in a PID namespace below netwhy's: `NSpid` of its status has one id for each
-/// namespace from here down.
-fn is_in_nested_namespace(files: &dyn Files, pid: u32) -> bool {
-    let mut status = Vec::new();
-    if files.read(Path::new(&format!("/proc/{pid}/status")), &mut status).is_err() {
-        return true;
+fn regular(opened: Result<Opened>) -> Option<Arc<dyn OpenFile>> {
+    match opened {
+        Ok(Opened::File(file)) => Some(file),
+        _ => None,
     }
-    let status = String::from_utf8_lossy(&status);
-    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    ids.is_none_or(|ids| ids.split_whitespace().count() != 1)
-}
-
-/// The components of a path.
-fn parts(path: &str) -> VecDeque<String> {
-    path.split('/').filter(|p| !p.is_empty() && *p != ".").map(str::to_string).collect()
 }

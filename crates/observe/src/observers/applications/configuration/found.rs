@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use model::Setting;
-use sys::{Error, Files};
+use sys::Error;
 use wire::applog::LogFormat;
 
 use super::super::process_files::ProcessFiles;
@@ -14,6 +14,10 @@ pub(super) const MAX_FILES: usize = 200;
 const MAX_INCLUDE_DEPTH: usize = 8;
 /// Most settings kept of one configuration.
 const MAX_SETTINGS: usize = 2000;
+/// Longest setting that is kept, with its section and file, bytes.
+pub(super) const MAX_SETTING_BYTES: usize = 4 << 10;
+/// Most bytes read of one configuration.
+const MAX_BYTES: usize = 16 << 20;
 /// Most logs of one configuration.
 const MAX_LOGS: usize = 256;
 
@@ -56,11 +60,15 @@ pub(crate) struct Configuration {
     /// A limit that was reached, in words.
     pub(crate) limit_reached: Option<&'static str>,
     files: usize,
+    bytes: usize,
 }
 
 impl Configuration {
     pub(super) fn add_setting(&mut self, setting: Setting) {
-        if self.settings.len() < MAX_SETTINGS {
+        let Setting { name, value, section, file, .. } = &setting;
+        if name.len() + value.len() + section.len() + file.len() > MAX_SETTING_BYTES {
+            self.limit_reached = Some("it has a setting that is longer than 4 KiB");
+        } else if self.settings.len() < MAX_SETTINGS {
             self.settings.push(setting);
         } else {
             self.limit_reached = Some("it has more than 2,000 settings that matter");
@@ -78,13 +86,16 @@ impl Configuration {
     /// Reads one more file, or notes why it cannot. `open` are the files that include it.
     pub(super) fn read(
         &mut self,
-        files: &dyn Files,
         process: &ProcessFiles,
         file: &str,
         open: &[String],
     ) -> Option<Vec<u8>> {
         if self.files >= MAX_FILES {
             self.limit_reached = Some("it has more than 200 files");
+            return None;
+        }
+        if self.bytes > MAX_BYTES {
+            self.limit_reached = Some("it is longer than 16 MiB");
             return None;
         }
         if open.len() > MAX_INCLUDE_DEPTH {
@@ -95,8 +106,11 @@ impl Configuration {
             return None; // it includes itself: the program would not have started with it
         }
         self.files += 1;
-        match process.read_configuration(files, file) {
-            Ok(bytes) => Some(bytes),
+        match process.read_configuration(file) {
+            Ok(bytes) => {
+                self.bytes += bytes.len();
+                Some(bytes)
+            }
             Err(error) => {
                 self.unreadable.push((file.to_string(), error));
                 None

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use model::Setting;
-use sys::{Error, ErrorKind, Files};
+use sys::{Error, ErrorKind};
 use wire::appconfig::nginx;
 use wire::applog::{AccessFormat, LogFormat};
 
@@ -46,7 +46,6 @@ const DIRECTIVES: &[&str] = &[
 
 /// Reads the configuration of one nginx.
 pub(super) struct Nginx<'a> {
-    files: &'a dyn Files,
     process: &'a ProcessFiles,
     /// Candidates for the main file.
     main_files: Vec<String>,
@@ -62,12 +61,7 @@ pub(super) struct Nginx<'a> {
 }
 
 impl<'a> Nginx<'a> {
-    pub(super) fn new(
-        files: &'a dyn Files,
-        process: &'a ProcessFiles,
-        command: &str,
-        cwd: Option<&str>,
-    ) -> Self {
+    pub(super) fn new(process: &'a ProcessFiles, command: &str, cwd: Option<&str>) -> Self {
         // Prefixes that are compiled in: Debian; nginx.org and RPMs; the default; OpenResty.
         const PREFIXES: &[&str] =
             &["/usr/share/nginx", "/etc/nginx", "/usr/local/nginx", "/usr/local/openresty/nginx"];
@@ -106,7 +100,6 @@ impl<'a> Nginx<'a> {
         main_files.dedup();
         prefixes.push(cwd.to_string());
         Nginx {
-            files,
             process,
             main_files,
             relative_to_unknown,
@@ -118,7 +111,7 @@ impl<'a> Nginx<'a> {
     }
 
     pub(super) fn load(mut self, found: &mut Configuration) {
-        let exists = |file: &&String| match self.process.stat(self.files, file) {
+        let exists = |file: &&String| match self.process.open(file) {
             Ok(_) => true,
             Err(error) => error.kind != ErrorKind::NotFound,
         };
@@ -159,7 +152,7 @@ impl<'a> Nginx<'a> {
         open: &mut Vec<String>,
         found: &mut Configuration,
     ) {
-        let Some(text) = found.read(self.files, self.process, file, open) else {
+        let Some(text) = found.read(self.process, file, open) else {
             return;
         };
         open.push(file.to_string());
@@ -169,7 +162,7 @@ impl<'a> Nginx<'a> {
                     continue;
                 };
                 let pattern = absolute(&self.folder, pattern);
-                for file in self.process.expand(self.files, &pattern, MAX_FILES) {
+                for file in self.process.expand(&pattern, MAX_FILES) {
                     self.read(&file, &directive.blocks, open, found);
                 }
                 continue;

@@ -1,12 +1,13 @@
 //! php-fpm: from its main file to the settings and logs of its pools.
 
 use model::Setting;
-use sys::Files;
 use wire::appconfig::ini;
 use wire::applog::LogFormat;
 
 use super::super::process_files::ProcessFiles;
-use super::found::{Configuration, DeclaredLog, LogReading, MAX_FILES, absolute};
+use super::found::{
+    Configuration, DeclaredLog, LogReading, MAX_FILES, MAX_SETTING_BYTES, absolute,
+};
 
 /// Keys that are kept.
 const KEYS: &[&str] = &[
@@ -32,14 +33,13 @@ const KEYS: &[&str] = &[
 /// Reads a file and what it includes. `section` is the section in which it is included, `open` are the
 /// files that include it.
 pub(super) fn load(
-    files: &dyn Files,
     process: &ProcessFiles,
     file: &str,
     section: &mut String,
     open: &mut Vec<String>,
     found: &mut Configuration,
 ) {
-    let Some(text) = found.read(files, process, file, open) else {
+    let Some(text) = found.read(process, file, open) else {
         return;
     };
     open.push(file.to_string());
@@ -47,13 +47,13 @@ pub(super) fn load(
         if entry.key == "include" {
             // `fpm_conf_ini_parser_include`: relative to the compiled-in prefix (`/usr` on Debian).
             let pattern = absolute("/usr", &entry.value);
-            for included in process.expand(files, &pattern, MAX_FILES) {
+            for included in process.expand(&pattern, MAX_FILES) {
                 let mut section = entry.section.clone();
-                load(files, process, &included, &mut section, open, found);
+                load(process, &included, &mut section, open, found);
             }
             continue;
         }
-        if !KEYS.contains(&entry.key.as_str()) {
+        if !KEYS.contains(&entry.key.as_str()) || entry.value.len() > MAX_SETTING_BYTES {
             continue;
         }
         let section = if entry.section.is_empty() { "global" } else { &entry.section };

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use model::{Focus, Process};
 use sys::{
-    Absent, Clock, Error, ErrorKind, Events, Files, Machine, Netlink, OwnProcess, Result, Stat,
+    Absent, Clock, Error, ErrorKind, Events, FileKind, FileName, Files, Machine, Netlink, OpenFile,
+    Opened, OwnProcess, ProcessFiles, Result, Stat, descriptor_of,
 };
 
 use crate::context::Context;
@@ -35,8 +36,8 @@ struct State {
 }
 
 /// A machine of files and links in memory.
-#[derive(Default)]
-pub(super) struct Fake(Mutex<State>);
+#[derive(Clone, Default)]
+pub(super) struct Fake(Arc<Mutex<State>>);
 
 impl Fake {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -220,12 +221,22 @@ impl Files for Fake {
         Ok(())
     }
 
-    fn read_at(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let (bytes, ..) = self.state().file(path)?;
-        let rest = bytes.get(offset as usize..).unwrap_or_default();
-        let length = rest.len().min(into.len());
-        into[..length].copy_from_slice(&rest[..length]);
-        Ok(length)
+    fn of_process(&self, pid: u32) -> Result<Arc<dyn ProcessFiles>> {
+        let here = format!("/proc/{pid}/root");
+        let nested = || {
+            let (status, ..) = self.state().file(Path::new(&format!("/proc/{pid}/status")))?;
+            let status = String::from_utf8_lossy(&status).into_owned();
+            let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap();
+            Ok(ids.split_whitespace().count() > 1)
+        };
+        let root = match self.link(Path::new(&here)) {
+            Ok(root) => root.to_string_lossy().trim_end_matches('/').to_string(),
+            Err(error) if error.kind != ErrorKind::PermissionDenied || nested()? => {
+                return Err(error);
+            }
+            Err(_) => String::new(),
+        };
+        Ok(Arc::new(FakeFiles { fake: self.clone(), pid, root }))
     }
 
     fn list(&self, path: &Path, name: &mut dyn FnMut(&str)) -> Result<()> {
@@ -267,5 +278,75 @@ impl Files for Fake {
         }
         let (bytes, inode, regular) = self.state().file(path)?;
         Ok(Stat { size: bytes.len() as u64, inode, device: 1, regular })
+    }
+}
+
+/// The files of a process, below its root.
+struct FakeFiles {
+    fake: Fake,
+    pid: u32,
+    root: String,
+}
+
+impl ProcessFiles for FakeFiles {
+    fn open(&self, name: &FileName) -> Result<Opened> {
+        let mut path = match name {
+            FileName::Descriptor(number) => format!("/proc/{}/fd/{number}", self.pid),
+            FileName::Path(path) => self.below_root(path),
+        };
+        for _ in 0..40 {
+            let seen = path.strip_prefix(&self.root).unwrap_or(&path);
+            if let Some(number) = descriptor_of(seen) {
+                path = format!("/proc/{}/fd/{number}", self.pid);
+            }
+            let node = self.fake.state().names.get(&path).cloned();
+            match node {
+                Some(Node::Link { target, inode: None }) if target.starts_with("pipe:") => {
+                    return Ok(Opened::Other(FileKind::Pipe));
+                }
+                Some(Node::Link { target, inode: None }) => path = self.below_root(&target),
+                _ => {
+                    let (bytes, inode, regular) = self.fake.state().file(Path::new(&path))?;
+                    let file = FakeFile { bytes, inode };
+                    return Ok(if regular {
+                        Opened::File(Arc::new(file))
+                    } else {
+                        Opened::Other(FileKind::Pipe)
+                    });
+                }
+            }
+        }
+        Err(Error::new("read", path, "too many links", ErrorKind::Other))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let path = self.below_root(folder);
+        self.fake.list(Path::new(&path), &mut |name| names.push(name.to_string()))?;
+        Ok(names)
+    }
+}
+
+impl FakeFiles {
+    fn below_root(&self, path: &str) -> String {
+        format!("{}/{}", self.root, path.trim_start_matches('/'))
+    }
+}
+
+struct FakeFile {
+    bytes: Vec<u8>,
+    inode: u64,
+}
+
+impl OpenFile for FakeFile {
+    fn stat(&self) -> Stat {
+        Stat { size: self.bytes.len() as u64, inode: self.inode, device: 1, regular: true }
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let rest = self.bytes.get(offset as usize..).unwrap_or_default();
+        let length = rest.len().min(into.len());
+        into[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
     }
 }
