@@ -26,6 +26,8 @@ mod host;
 mod http;
 #[path = "live/listeners.rs"]
 mod listeners;
+#[path = "live/other_users.rs"]
+mod other_users;
 #[path = "live/ping.rs"]
 mod ping;
 #[path = "live/servers.rs"]

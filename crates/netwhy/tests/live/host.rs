@@ -143,6 +143,10 @@ impl Program {
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(None))
+    }
 }
 
 impl Drop for Program {
