@@ -6,6 +6,7 @@
 //! before it begins.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,12 +16,15 @@ use sys::Stop;
 use rustix::fs::FlockOperation;
 
 use crate::error::{Error, Result};
+use crate::state_folder;
 
 const LIMIT_FILE: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
+/// The folder of both files.
+const STATE_FOLDER: &str = "/run/netwhy";
 /// Locked while the limit is changed, by any test or lab on this machine.
-const LOCK_FILE: &str = "/run/lock/netwhy-conntrack.lock";
+const LOCK_FILE: &str = "/run/netwhy/conntrack.lock";
 /// Holds the original limit.
-const SAVED_FILE: &str = "/run/lock/netwhy-conntrack.before";
+const SAVED_FILE: &str = "/run/netwhy/conntrack.before";
 /// The guard: waits for the end of its input, then restores the limit, unless another lab has done
 /// so and holds the lock by now.
 const GUARD_SCRIPT: &str =
@@ -47,7 +51,9 @@ impl ConntrackMax {
         };
         let before =
             std::fs::read_to_string(LIMIT_FILE).map_err(|e| failed("read the limit", e))?;
-        std::fs::write(SAVED_FILE, &before).map_err(|e| failed("save the limit", e))?;
+        state_folder::write(Path::new(SAVED_FILE), true)
+            .and_then(|mut file| file.write_all(before.as_bytes()))
+            .map_err(|e| failed("save the limit", e))?;
         let guard = Command::new("/bin/sh")
             .args(["-c", GUARD_SCRIPT, "guard", LIMIT_FILE, SAVED_FILE, LOCK_FILE])
             .stdin(Stdio::piped())
@@ -85,7 +91,9 @@ impl Drop for ConntrackMax {
 
 fn lock(stop: &Stop) -> Result<File> {
     let failed = |what: String| Error::new(format!("cannot lock {LOCK_FILE}: {what}"));
-    let file = File::create(LOCK_FILE).map_err(|error| failed(error.to_string()))?;
+    state_folder::open(STATE_FOLDER)?;
+    let file = state_folder::write(Path::new(LOCK_FILE), false)
+        .map_err(|error| failed(error.to_string()))?;
     loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(file),
@@ -100,8 +108,9 @@ fn lock(stop: &Stop) -> Result<File> {
 
 /// Restores the limit if it was changed; the caller holds the lock.
 fn restore() {
-    if let Ok(before) = std::fs::read_to_string(SAVED_FILE)
-        && std::fs::write(LIMIT_FILE, before.trim()).is_ok()
+    if let Ok(before) = state_folder::read(Path::new(SAVED_FILE))
+        && let Ok(limit) = before.trim().parse::<u32>()
+        && std::fs::write(LIMIT_FILE, limit.to_string()).is_ok()
     {
         let _ = std::fs::remove_file(SAVED_FILE);
     }
@@ -110,7 +119,8 @@ fn restore() {
 /// Restores the limit if a lab that is gone had changed it.
 pub(crate) fn sweep() {
     if Path::new(SAVED_FILE).exists()
-        && let Ok(file) = File::create(LOCK_FILE)
+        && state_folder::open(STATE_FOLDER).is_ok()
+        && let Ok(file) = state_folder::write(Path::new(LOCK_FILE), false)
         && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
     {
         restore();

@@ -11,7 +11,8 @@
 //! - [`observer`], [`judge`]: how the lab uses netwhy; what netwhy named, against what it must name
 //! - `cpu_shortage`: how much CPU the machine lacked
 //! - [`score`]: many runs: named, missed, wrongly named
-//! - [`folder`]: the directory of a lab, and the other labs on this machine
+//! - [`folder`]: the directory of a lab, and the other labs on this machine; `state_folder`: what outlives
+//!   a lab
 
 mod cgroup;
 mod conntrack_max;
@@ -31,6 +32,7 @@ mod process;
 pub mod run;
 pub mod scenario;
 pub mod score;
+mod state_folder;
 
 pub use error::{Error, Result};
 pub use host::init;

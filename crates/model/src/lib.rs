@@ -15,6 +15,7 @@
 //! - [`path`]: two captures of the same streams, one at each end of a path
 //! - [`depth`]: one captured stream in depth: phases, exchanges, events, packets
 //! - [`probe`]: results of active measurements; [`reports`]: their JSON documents
+//! - [`credentials`]: removing passwords from text
 //! - [`series`]: numbers of a window while it runs
 //!
 //! No input or output, no clock: a value of these types means the same on every machine.
@@ -24,6 +25,7 @@
 pub mod application_protocol;
 pub mod conntrack;
 pub mod counters;
+pub mod credentials;
 pub mod depth;
 pub mod evidence;
 pub mod finding;
@@ -42,6 +44,7 @@ pub mod time_breakdown;
 pub use application_protocol::*;
 pub use conntrack::*;
 pub use counters::*;
+pub use credentials::*;
 pub use depth::*;
 pub use evidence::*;
 pub use finding::*;

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use model::Evidence;
@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::output;
+use crate::saved_file::SavedFile;
 
 /// Most bytes of JSON that are read: evidence of 100,000 sockets takes about 200 MB.
 const MAX_JSON_BYTES: u64 = 2 << 30;
@@ -20,60 +21,27 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Where evidence will be written. It is opened before the window, so that an error is reported before
 /// the user has waited.
-pub(crate) struct Destination {
-    path: Option<PathBuf>,
-    temporary: Option<(PathBuf, File)>,
-}
+pub(crate) struct Destination(Option<SavedFile>);
 
 /// Opens a file for writing; `-` is standard output.
-pub(crate) fn create(path: &Path, force: bool) -> anyhow::Result<Destination> {
-    if path == Path::new("-") {
-        return Ok(Destination { path: None, temporary: None });
-    }
-    if path.exists() && !force {
-        anyhow::bail!(Failure::Usage(format!(
-            "{} exists: choose another name, or overwrite it with --force",
-            path.display()
-        )));
-    }
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let file = File::create(&temporary)
-        .with_context(|| format!("cannot write {}", path.display()))
-        .map_err(|error| Failure::Usage(format!("{error:#}")))?;
-    Ok(Destination { path: Some(path.to_path_buf()), temporary: Some((temporary, file)) })
+pub(crate) fn create(path: &Path, force: bool) -> Result<Destination, Failure> {
+    let to_standard = path == Path::new("-");
+    let file = (!to_standard).then(|| SavedFile::create(path, force)).transpose()?;
+    Ok(Destination(file))
 }
 
 impl Destination {
-    /// Writes the evidence and renames the file; returns the size of the file.
-    pub(crate) fn write(mut self, evidence: &Evidence) -> anyhow::Result<u64> {
-        let Some((temporary, file)) = self.temporary.take() else {
+    /// Writes the evidence; returns the size of the file.
+    pub(crate) fn write(self, evidence: &Evidence) -> anyhow::Result<u64> {
+        let Some(mut file) = self.0 else {
             encode(evidence, output::binary().lock())?;
             return Ok(0);
         };
-        let path = self.path.clone().unwrap_or_default();
-        let written = encode(evidence, &file)
-            .and_then(|()| {
-                file.sync_all()?;
-                std::fs::rename(&temporary, &path)?;
-                Ok(file.metadata()?.len())
-            })
-            .with_context(|| format!("cannot write {}", path.display()));
-        if written.is_err() {
-            // The first error is reported.
-            let _ = std::fs::remove_file(&temporary);
-        }
-        written
-    }
-}
-
-impl Drop for Destination {
-    fn drop(&mut self) {
-        if let Some((temporary, _)) = &self.temporary {
-            // Nothing was observed: no file is left behind.
-            let _ = std::fs::remove_file(temporary);
-        }
+        encode(evidence, &mut file)
+            .with_context(|| format!("cannot write {}", file.path().display()))?;
+        let bytes = file.bytes();
+        file.keep()?;
+        Ok(bytes)
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn print_end(to_stderr: bool) -> anyhow::Result<()> {
 }
 
 fn print_text(text: &str, to_stderr: bool) -> anyhow::Result<()> {
-    let printed = crate::output::print(text, None, to_stderr);
+    let printed = crate::output::print(text, to_stderr);
     // Nobody may read standard error.
     if to_stderr { Ok(()) } else { printed }
 }

@@ -5,7 +5,7 @@
 //! - [`options`]: options that several commands have
 //! - [`window`]: a session of this host, with a live line
 //! - [`command_job`], [`probe_job`]: a command, a probe that runs meanwhile, as a [`job`]
-//! - [`evidence_file`]: saved evidence
+//! - [`evidence_file`]: saved evidence; [`saved_file`]: files that are written
 //! - [`output`], [`progress`], [`live_findings`]: what reaches the terminal
 //! - [`failure`]: failures with an exit code of their own
 
@@ -24,6 +24,7 @@ mod options;
 mod output;
 mod probe_job;
 mod progress;
+mod saved_file;
 mod window;
 
 use cli::Cli;

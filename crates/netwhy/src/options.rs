@@ -74,6 +74,10 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
+    /// Overwrite an existing file
+    #[arg(long)]
+    pub(crate) force: bool,
+
     /// Exit with 1 if a finding is at least this severe
     #[arg(long, value_name = "SEVERITY")]
     pub(crate) fail_on: Option<FailOn>,

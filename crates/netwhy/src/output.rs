@@ -4,9 +4,8 @@
 //! Untrusted strings are sanitized where they enter a line (`text::sanitize::line`). Whatever was
 //! forgotten is caught here: all text passes [`sanitize::output`]. Only [`rows`] and [`binary`] don't.
 
-use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -14,7 +13,9 @@ use model::{Report, Severity};
 use sys::Stop;
 use text::{Style, sanitize};
 
+use crate::failure::Failure;
 use crate::options::{FailOn, ReportOptions, When};
+use crate::saved_file::SavedFile;
 
 /// Time between two checks whether a command that repeats is stopped.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -55,19 +56,14 @@ fn terminal_style(stream: &(impl std::io::IsTerminal + std::os::fd::AsFd)) -> St
     Style { colour, width }.within_bounds()
 }
 
-/// Prints to a file, standard error or standard output.
-pub(crate) fn print(text: &str, file: Option<&Path>, to_stderr: bool) -> anyhow::Result<()> {
-    match file {
-        Some(path) => {
-            std::fs::write(path, sanitize::output(text).as_bytes()).with_context(|| unwritten(path))
-        }
-        None if to_stderr => Ok(std::io::stderr().write_all(sanitize::output(text).as_bytes())?),
-        None => {
-            let mut out = std::io::stdout().lock();
-            out.write_all(sanitize::output(text).as_bytes())?;
-            Ok(out.flush()?)
-        }
+/// Prints to standard error or standard output.
+pub(crate) fn print(text: &str, to_stderr: bool) -> anyhow::Result<()> {
+    if to_stderr {
+        return Ok(std::io::stderr().write_all(sanitize::output(text).as_bytes())?);
     }
+    let mut out = std::io::stdout().lock();
+    out.write_all(sanitize::output(text).as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// A document of JSON as text: indented, with control characters escaped.
@@ -78,7 +74,7 @@ pub(crate) fn json(document: &impl serde::Serialize) -> anyhow::Result<String> {
 
 /// Prints a line about what netwhy does to standard error, which nobody may read.
 pub(crate) fn note(text: &str) {
-    let _ = print(&format!("{text}\n"), None, true);
+    let _ = print(&format!("{text}\n"), true);
 }
 
 /// Standard output for rows in bulk, whose cells are sanitized one by one.
@@ -91,28 +87,48 @@ pub(crate) fn binary() -> std::io::Stdout {
     std::io::stdout()
 }
 
-/// Standard output, or a file that is opened before the right to do so is given up.
-pub(crate) struct Output(Option<(PathBuf, File)>);
-
-impl Output {
-    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
-        let Some(path) = path else { return Ok(Output(None)) };
-        // What is in it stays until there is something else.
-        let file = File::options().write(true).create(true).truncate(false).open(path);
-        let file = file.with_context(|| unwritten(path))?;
-        Ok(Output(Some((path.to_path_buf(), file))))
-    }
-
-    pub(crate) fn write(self, text: &str) -> anyhow::Result<()> {
-        let Some((path, mut file)) = self.0 else { return print(text, None, false) };
-        // A pipe, for instance, cannot be truncated.
-        let _ = file.set_len(0);
-        file.write_all(sanitize::output(text).as_bytes()).with_context(|| unwritten(&path))
-    }
+/// Where a report is printed. A file is opened before the work begins, so that an error is reported
+/// before the user has waited.
+pub(crate) struct Output {
+    file: Option<SavedFile>,
+    to_stderr: bool,
 }
 
-fn unwritten(path: &Path) -> String {
-    format!("cannot write the report to {}", path.display())
+impl Output {
+    /// Opens the file that the options name, or nothing.
+    pub(crate) fn open(options: &ReportOptions) -> Result<Self, Failure> {
+        let open = |path: &PathBuf| SavedFile::create(path, options.force);
+        Ok(Output { file: options.output.as_ref().map(open).transpose()?, to_stderr: false })
+    }
+
+    /// The same, before the right to rename a file is given up.
+    pub(crate) fn open_now(options: &ReportOptions) -> Result<Self, Failure> {
+        let open = |path: &PathBuf| SavedFile::create_now(path, options.force);
+        Ok(Output { file: options.output.as_ref().map(open).transpose()?, to_stderr: false })
+    }
+
+    /// To standard error where standard output is that of a command.
+    pub(crate) fn to_stderr(self, to_stderr: bool) -> Self {
+        Output { to_stderr, ..self }
+    }
+
+    /// Prints a text.
+    pub(crate) fn write(self, text: &str) -> anyhow::Result<()> {
+        let Some(mut file) = self.file else { return print(text, self.to_stderr) };
+        file.write_all(sanitize::output(text).as_bytes())
+            .with_context(|| format!("cannot write the report to {}", file.path().display()))?;
+        Ok(file.keep()?)
+    }
+
+    /// Prints a report as it was asked for.
+    pub(crate) fn report(self, report: &Report, options: &ReportOptions) -> anyhow::Result<()> {
+        let text = if options.json {
+            report::json(report)
+        } else {
+            report::text(report, style(options, self.to_stderr))
+        };
+        self.write(&text)
+    }
 }
 
 /// Whether the reader of a pipe went away.
@@ -157,20 +173,6 @@ pub(crate) fn screen(text: &[u8]) -> anyhow::Result<()> {
         }
     }
     Ok(out.flush()?)
-}
-
-/// Prints a report as it was asked for.
-pub(crate) fn print_report(
-    report: &Report,
-    options: &ReportOptions,
-    to_stderr: bool,
-) -> anyhow::Result<()> {
-    let text = if options.json {
-        report::json(report)
-    } else {
-        report::text(report, style(options, to_stderr))
-    };
-    print(&text, options.output.as_deref(), to_stderr)
 }
 
 /// The exit code that `--fail-on` asks for.

@@ -4,6 +4,8 @@ use crate::netlink::Malformed;
 
 /// Longest command line that is kept, bytes.
 const MAX_COMMAND_BYTES: usize = 256;
+/// Bytes of a command line in which URLs are searched.
+const MAX_COMMAND_BYTES_READ: usize = 16 << 10;
 
 /// Fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,11 +144,16 @@ pub fn limits(bytes: &[u8]) -> Result<Limits, Malformed> {
     Ok(Limits { open_files })
 }
 
-/// A command line for people: `/proc/PID/cmdline` with blanks between the words, cut.
+/// A command line for people: `/proc/PID/cmdline` with blanks between the words, without the
+/// credentials in URLs, cut.
 pub fn command(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let bytes = bytes.get(..end.min(MAX_COMMAND_BYTES)).unwrap_or_default();
-    String::from_utf8_lossy(bytes).replace('\0', " ")
+    // Longer than what is kept: a password must not lose the `@` after it.
+    let bytes = bytes.get(..end.min(MAX_COMMAND_BYTES_READ)).unwrap_or_default();
+    let text = String::from_utf8_lossy(bytes).replace('\0', " ");
+    let text = model::without_credentials(&text);
+    let cut = text.floor_char_boundary(MAX_COMMAND_BYTES);
+    text.get(..cut).unwrap_or_default().to_string()
 }
 
 #[cfg(test)]
@@ -179,6 +186,15 @@ mod tests {
             assert!(credentials(text.replace(line, "Other:").as_bytes()).is_err(), "{line}");
         }
         assert!(credentials(text.replace("\t7\t8", "\t8").as_bytes()).is_err(), "three groups");
+    }
+
+    #[test]
+    fn a_command_line_has_no_passwords_of_urls() {
+        let command = |text: &str| command(text.replace(' ', "\0").as_bytes());
+        assert_eq!(command("curl http://ann:secret@198.18.0.1/ -s"), "curl http://198.18.0.1/ -s");
+        // The cut must not take the end by which a password is recognised.
+        let long = format!("curl {} http://ann:{}@h/", "x".repeat(230), "secret".repeat(100));
+        assert!(!command(&long).contains("secret"), "{}", command(&long));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Connection tracking: a limit that is one for the whole machine.
 
 use std::fs::File;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use rustix::fs::FlockOperation;
@@ -12,9 +13,9 @@ use super::tool::watch;
 
 const MAX: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
 /// Held while the limit is changed, by whatever test on this machine.
-const LOCK: &str = "/run/lock/netwhy-conntrack.lock";
+const LOCK: &str = "/run/netwhy/conntrack.lock";
 /// The limit as it was: a test that is killed leaves it behind for the next one.
-const BEFORE: &str = "/run/lock/netwhy-conntrack.before";
+const BEFORE: &str = "/run/netwhy/conntrack.before";
 
 /// The limit changed, and put back however the test ends.
 struct Limit {
@@ -24,6 +25,8 @@ struct Limit {
 
 impl Limit {
     fn set(value: &str) -> Self {
+        let folder = Path::new(LOCK).parent().expect("a folder");
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).expect("a folder");
         let lock = File::create(LOCK).expect("a lock");
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).expect("the lock");
         let before = std::fs::read_to_string(BEFORE)

@@ -2,6 +2,7 @@
 //!
 //! Bounded whatever the log has. Keeps no line but the first of each complaint.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use memchr::memchr;
@@ -15,6 +16,8 @@ use super::{apache, nginx, php_fpm, postgresql};
 const MAX_COMPLAINTS: usize = 256;
 /// Longest first line that is kept, bytes.
 const MAX_FIRST_LINE_BYTES: usize = 300;
+/// Bytes of a line in which URLs are searched: a password must not lose the `@` after it.
+const MAX_LINE_BYTES_READ: usize = 4 << 10;
 /// Longest subject that is kept, bytes: a Unix socket's path has at most 108.
 const MAX_SUBJECT_BYTES: usize = 128;
 /// Statuses have three digits.
@@ -110,7 +113,11 @@ impl Tally {
             return;
         }
         let mut first = String::new();
-        push_printable(line, MAX_FIRST_LINE_BYTES, &mut first);
+        push_printable(line, MAX_LINE_BYTES_READ, &mut first);
+        if let Cow::Owned(text) = model::without_credentials(&first) {
+            first = text;
+        }
+        first.truncate(first.floor_char_boundary(MAX_FIRST_LINE_BYTES));
         self.complaints.insert(key, (1, first));
     }
 

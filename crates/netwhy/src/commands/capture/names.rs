@@ -12,12 +12,12 @@ use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
-use rustix::io::Errno;
 use rustix::process::geteuid;
 use sys::privileges::User;
 
 use super::reason::reason;
 use crate::failure::Failure;
+use crate::saved_file::open_special;
 
 /// Digits of the number of a file, if the number of files is not limited.
 const UNLIMITED_DIGITS: usize = 5;
@@ -167,27 +167,26 @@ impl Names {
         let (Some(folder), Some(name)) = (&self.folder, path.file_name()) else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let base = OFlags::WRONLY | OFlags::CLOEXEC;
         let existing = rustix::fs::statat(folder, name, AtFlags::empty());
         if existing.is_ok_and(|stat| !is_regular(stat.st_mode)) {
-            // A pipe or /dev/null cannot be truncated.
-            return Ok(rustix::fs::openat(folder, name, base, Mode::empty())?.into());
+            // A pipe or /dev/null cannot be replaced.
+            return Ok(open_special(folder, name.as_ref())?);
         }
-        // Links are not followed: another user could make root write anywhere.
-        let mut flags = base | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
-        let overwrites = self.kept(number).start > 0;
-        if !self.force && !overwrites {
-            flags |= OFlags::EXCL;
+        let overwrites = self.force || self.kept(number).start > 0;
+        // Links are not followed, and a file that somebody else may have open is not written to.
+        match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if overwrites && is_regular(stat.st_mode) => {
+                rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
+            }
+            Ok(stat) if is_link(stat.st_mode) => {
+                return Err(io::Error::other("symbolic links are not followed"));
+            }
+            _ => {}
         }
-        let is_new = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err();
-        let opened = rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR);
-        let file: File = opened
-            .map_err(|errno| match errno {
-                Errno::LOOP => io::Error::other("symbolic links are not followed"),
-                other => other.into(),
-            })?
-            .into();
-        if let Some(owner) = self.owner.as_ref().filter(|_| is_new && geteuid().is_root()) {
+        let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(folder, name, new, Mode::RUSR | Mode::WUSR)?;
+        let file = File::from(file);
+        if let Some(owner) = self.owner.as_ref().filter(|_| geteuid().is_root()) {
             // Some file systems have no owners: then the file remains root's.
             let _ = fchown(&file, Some(owner.id), Some(owner.group));
         }
@@ -221,6 +220,10 @@ impl Names {
 
 fn is_regular(mode: u32) -> bool {
     FileType::from_raw_mode(mode) == FileType::RegularFile
+}
+
+fn is_link(mode: u32) -> bool {
+    FileType::from_raw_mode(mode) == FileType::Symlink
 }
 
 /// Whether a user can create files in a folder, by its owner, group and mode.

@@ -89,10 +89,6 @@ pub(crate) struct CaptureOptions {
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = buffer_size)]
     pub(crate) buffer: u64,
 
-    /// Overwrite existing files
-    #[arg(long)]
-    pub(crate) force: bool,
-
     /// Do not drop root while capturing
     #[arg(long)]
     pub(crate) keep_root: bool,
@@ -158,8 +154,8 @@ impl CaptureOptions {
         if self.rotates() && self.to_standard() {
             return Err("standard output is one file: name a file with -w".to_string());
         }
-        if self.write.is_none() && (self.rotates() || self.force) {
-            return Err("--file-size, --file-seconds, --files and --force need -w".to_string());
+        if self.write.is_none() && self.rotates() {
+            return Err("--file-size, --file-seconds and --files need -w".to_string());
         }
         self.check_report()
     }

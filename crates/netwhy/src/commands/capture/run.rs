@@ -42,7 +42,7 @@ pub(crate) fn run(options: &CaptureOptions) -> anyhow::Result<u8> {
     let stop = Stop::on_signals()?;
     let user = if options.keep_root { None } else { privileges::unprivileged_user() };
     let mut sinks = Sinks { files: files(options, &sources, user.as_ref())?, analysis: None };
-    let report = Output::open(options.report.output.as_deref())?;
+    let report = Output::open_now(&options.report)?;
     packets::start(&mut sources).map_err(|error| Failure::Observe(error.to_string()))?;
     drop_privileges(options, user.as_ref())?;
     note(&announcement(options, &sources, user.as_ref()));
@@ -95,7 +95,7 @@ fn files(
     }
     let mut names =
         if options.rotates() { Names::many(write, options.files) } else { Names::one(write) };
-    names.prepare(options.force, user)?;
+    names.prepare(options.report.force, user)?;
     let time = options.file_seconds.map(Duration::from_secs);
     let limits = Limits { bytes: options.file_size, time };
     Ok(Some(Files::begin(names, limits, head, sources.len())?))

@@ -2,12 +2,13 @@
 
 use super::options::DiagnoseOptions;
 use crate::evidence_file;
-use crate::output::{print_report, severity_code};
+use crate::output::{Output, severity_code};
 
 /// `netwhy diagnose FILE`
 pub(crate) fn run(options: &DiagnoseOptions) -> anyhow::Result<u8> {
+    let output = Output::open(&options.report)?;
     let evidence = evidence_file::read(&options.file)?;
     let report = ::diagnose::diagnose(&evidence);
-    print_report(&report, &options.report, false)?;
+    output.report(&report, &options.report)?;
     Ok(severity_code(&report, &options.report))
 }

@@ -14,7 +14,7 @@ pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<u8> {
         None => list(options.json, style)?,
         Some(id) => page(id, options.json, style)?,
     };
-    output::print(&text, None, false)?;
+    output::print(&text, false)?;
     Ok(0)
 }
 

@@ -1,7 +1,6 @@
 //! The latencies as a log that HdrHistogram's own tools read.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, Write};
 use std::time::{Duration, SystemTime};
 
 use hdrhistogram::serialization::V2DeflateSerializer;
@@ -12,7 +11,11 @@ use probe::http::LoadResult;
 const MAX_VALUE_DIVISOR: f64 = 1_000.0;
 
 /// Writes the histograms of a load that began at this time.
-pub(super) fn write(file: File, result: &LoadResult, start: SystemTime) -> anyhow::Result<()> {
+pub(super) fn write(
+    file: impl Write,
+    result: &LoadResult,
+    start: SystemTime,
+) -> anyhow::Result<()> {
     let mut file = BufWriter::new(file);
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()

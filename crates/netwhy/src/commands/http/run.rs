@@ -1,6 +1,5 @@
 //! Runs `netwhy http`.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -18,8 +17,10 @@ use text::{bytes, count, duration, number};
 use super::options::HttpOptions;
 use super::{histogram_log, show};
 use crate::failure::Failure;
+use crate::output::{self, Output};
 use crate::probe_job::{ProbeJob, Progress, failure, value};
-use crate::{output, window};
+use crate::saved_file::SavedFile;
+use crate::window;
 
 /// Time between two checks whether a load without a window has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -34,14 +35,16 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
     let histogram_file = options
         .hdr
         .as_ref()
-        .map(|path| File::create(path).with_context(|| format!("cannot write {}", path.display())));
-    let histogram_file = histogram_file.transpose()?;
+        .map(|path| SavedFile::create(path, options.report.force))
+        .transpose()?;
+    let output = Output::open(&options.report)?;
     let start = SystemTime::now();
     let (mut evidence, running) = run_load(options, load)?;
     let result = running.result()?;
-    if let (Some(file), Some(path)) = (histogram_file, &options.hdr) {
-        histogram_log::write(file, &result, start)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some(mut file) = histogram_file {
+        histogram_log::write(&mut file, &result, start)
+            .with_context(|| format!("cannot write {}", file.path().display()))?;
+        file.keep()?;
     }
     add_to_evidence(&mut evidence, &result.load, options);
     let report = (!options.no_watch).then(|| diagnose::diagnose(&evidence));
@@ -56,7 +59,7 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
         }
         text
     };
-    output::print(&text, options.report.output.as_deref(), false)?;
+    output.write(&text)?;
     if result.load.requests == 0 {
         return Ok(Failure::OBSERVE);
     }

@@ -1,6 +1,7 @@
 //! The commands of `netwhy lab`.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::process::Command;
 
 use anyhow::Context as _;
@@ -17,6 +18,7 @@ use super::runner::{Request, Runner, note_hosts};
 use super::show;
 use crate::failure::Failure;
 use crate::output;
+use crate::saved_file::SavedFile;
 
 /// `netwhy lab ...`
 pub(crate) fn run(options: &LabOptions) -> anyhow::Result<u8> {
@@ -40,7 +42,7 @@ fn list(options: &LabListOptions) -> anyhow::Result<u8> {
         all.push((name, scenario));
     }
     let text = if options.json { show::list_json(&all)? } else { show::list(&all) };
-    output::print(&text, None, false)?;
+    output::print(&text, false)?;
     Ok(0)
 }
 
@@ -57,7 +59,7 @@ fn run_scenarios(options: &LabRunOptions) -> anyhow::Result<u8> {
             captures: options.captures.as_deref(),
         });
         if !options.json {
-            output::print(&show::outcome(&outcome), None, false)?;
+            output::print(&show::outcome(&outcome), false)?;
         }
         outcomes.push(outcome);
         if runner.stop.is_set() {
@@ -65,7 +67,7 @@ fn run_scenarios(options: &LabRunOptions) -> anyhow::Result<u8> {
         }
     }
     if options.json {
-        output::print(&output::json(&outcomes)?, None, false)?;
+        output::print(&output::json(&outcomes)?, false)?;
     }
     Ok(exit_code(&outcomes))
 }
@@ -84,7 +86,9 @@ fn score(options: &LabScoreOptions) -> anyhow::Result<u8> {
         // After each round, so that an interrupted score has what it measured.
         if let Some(path) = &options.markdown {
             let text = show::score_page(&Score::of(&outcomes), &outcomes);
-            output::print(&text, Some(path), false)?;
+            let mut file = SavedFile::create(path, true)?;
+            file.write_all(text.as_bytes())?;
+            file.keep()?;
         }
         if runner.stop.is_set() {
             break;
@@ -97,7 +101,7 @@ fn score(options: &LabScoreOptions) -> anyhow::Result<u8> {
     } else {
         show::score(&score)
     };
-    output::print(&text, None, false)?;
+    output::print(&text, false)?;
     Ok(exit_code(&outcomes))
 }
 
@@ -123,7 +127,7 @@ fn run_round(
         runner.run_all(&requests, jobs, &mut |index, outcome| {
             // As soon as it ends: a score takes an hour.
             if !options.json && printed.is_ok() {
-                printed = output::print(&show::line(&outcome), None, false);
+                printed = output::print(&show::line(&outcome), false);
             }
             outcomes.insert(places.get(index).copied(), outcome);
         });

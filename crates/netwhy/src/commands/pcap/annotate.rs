@@ -1,7 +1,6 @@
 //! `--annotate`: a copy of the capture, as pcapng, with comments on its packets. Wireshark shows them and
 //! finds them with `frame.comment`.
 
-use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -11,11 +10,12 @@ use wire::capture::{LinkType, Packet};
 
 use super::comments;
 use crate::failure::Failure;
+use crate::saved_file::SavedFile;
 
 /// The file that is written.
 pub(super) struct Annotated {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<SavedFile>,
     /// The interfaces described in it: file, number and link type in the capture.
     interfaces: Vec<(usize, usize, LinkType)>,
     block: Vec<u8>,
@@ -26,7 +26,7 @@ pub(super) struct Annotated {
 impl Annotated {
     /// A new file; an existing file is an error.
     pub(super) fn create(path: &Path) -> Result<Self, Failure> {
-        let file = File::create_new(path).map_err(|error| failed(path, &error))?;
+        let file = SavedFile::create_now(path, false)?;
         let mut block = Vec::new();
         let application = format!("netwhy {}", env!("CARGO_PKG_VERSION"));
         section(&mut block, &Section { application: &application, ..Section::default() });

@@ -1,7 +1,6 @@
 //! Rows as Parquet: rows are buffered and written as one row group, column by column.
 
-use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -18,8 +17,8 @@ use super::table_writer::TableWriter;
 const ROWS_PER_GROUP: usize = 16 << 10;
 
 /// A table in a file.
-pub(super) struct Parquet {
-    writer: SerializedFileWriter<File>,
+pub(super) struct Parquet<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
     columns: Vec<BufferedColumn>,
     rows: usize,
 }
@@ -38,8 +37,8 @@ enum Values {
     Boolean(Vec<bool>),
 }
 
-impl Parquet {
-    pub(super) fn begin<Row>(file: File, columns: &[Column<Row>]) -> io::Result<Self> {
+impl<W: Write + Send> Parquet<W> {
+    pub(super) fn begin<Row>(file: W, columns: &[Column<Row>]) -> io::Result<Self> {
         let mut schema = "message rows {\n".to_string();
         for Column { name, kind, .. } in columns {
             let kind = match kind {
@@ -109,9 +108,9 @@ impl BufferedColumn {
         self.definition_levels.push(i16::from(is_present));
     }
 
-    fn write(
+    fn write<W: Write + Send>(
         &mut self,
-        group: &mut SerializedRowGroupWriter<'_, File>,
+        group: &mut SerializedRowGroupWriter<'_, W>,
     ) -> Result<(), ParquetError> {
         let Some(mut column) = group.next_column()? else {
             return Err(ParquetError::General("the row group has too few columns".to_string()));
@@ -140,7 +139,7 @@ impl BufferedColumn {
     }
 }
 
-impl TableWriter for Parquet {
+impl<W: Write + Send> TableWriter for Parquet<W> {
     fn row(&mut self, cells: &[Cell]) -> io::Result<()> {
         self.columns.iter_mut().zip(cells).for_each(|(column, cell)| column.add(cell));
         self.rows += 1;

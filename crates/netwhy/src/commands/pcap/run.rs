@@ -13,7 +13,7 @@ use super::show;
 use super::tables::Tables;
 use super::watcher::{Recording, StreamNumbers, Watcher};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Output};
 
 /// Most packets recorded of each stream, when it is not known yet which one is shown.
 const MAX_PACKETS_OF_CANDIDATE: usize = 2_000;
@@ -36,6 +36,7 @@ pub(crate) fn run(options: &PcapOptions) -> anyhow::Result<u8> {
 
 /// The report, and tables if they are wanted.
 fn report(options: &PcapOptions, stop: &Stop) -> anyhow::Result<u8> {
+    let report_file = Output::open(&options.report)?;
     let tables = Tables::create(options)?;
     let filter = &options.filter;
     let mut known = None;
@@ -71,14 +72,15 @@ fn report(options: &PcapOptions, stop: &Stop) -> anyhow::Result<u8> {
         } else {
             report::capture(&report, options.top, style)
         };
-        output::print(&text, options.report.output.as_deref(), false)?;
+        report_file.write(&text)?;
     }
-    output::print(&written, None, true)?;
+    output::print(&written, true)?;
     Ok(output::severity_code(&report, &options.report))
 }
 
 /// One stream in depth.
 fn one_stream(options: &PcapOptions, choice: &StreamChoice, stop: &Stop) -> anyhow::Result<()> {
+    let report_file = Output::open(&options.report)?;
     let (number, filter) = match choice {
         StreamChoice::Number(number) => (Some(*number), None),
         StreamChoice::Worst(filter) if options.can_read_twice() && !options.follow => {
@@ -126,7 +128,7 @@ fn one_stream(options: &PcapOptions, choice: &StreamChoice, stop: &Stop) -> anyh
     } else {
         show::stream(&stream, depth.as_ref(), filter, output::style(&options.report, false))
     };
-    output::print(&text, options.report.output.as_deref(), false)
+    report_file.write(&text)
 }
 
 /// The number of the stream that lost most time of those that a filter selects.

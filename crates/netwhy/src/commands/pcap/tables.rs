@@ -1,8 +1,8 @@
 //! Streams, exchanges and events as tables: CSV files, Parquet files, or one table to standard output.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use model::{CapturedEvent, CapturedExchange, CapturedStream};
@@ -11,6 +11,7 @@ use report::tables::{Cell, Column, TABLES};
 use super::options::{PcapOptions, TableName};
 use super::table_writer::TableWriter;
 use crate::failure::Failure;
+use crate::saved_file::SavedFile;
 
 /// The name of standard output in error messages.
 const STANDARD_OUTPUT: &str = "standard output";
@@ -43,6 +44,7 @@ impl std::fmt::Debug for Tables {
 impl Tables {
     /// The tables that the options choose; `None`: none. An existing file is an error.
     pub(super) fn create(options: &PcapOptions) -> anyhow::Result<Option<Self>> {
+        let overwrites = options.report.force;
         if options.csv.is_none() && options.parquet.is_none() {
             return Ok(None);
         }
@@ -58,12 +60,12 @@ impl Tables {
                 .map_err(|error| failed(Path::new(STANDARD_OUTPUT), error))?;
         } else if let Some(folder) = &options.csv {
             let [streams, exchanges, events] = paths(folder, "csv")?;
-            tables.streams.csv(&streams)?;
-            tables.exchanges.csv(&exchanges)?;
-            tables.events.csv(&events)?;
+            tables.streams.csv(&streams, overwrites)?;
+            tables.exchanges.csv(&exchanges, overwrites)?;
+            tables.events.csv(&events, overwrites)?;
         }
         if let Some(folder) = &options.parquet {
-            tables.parquet(folder)?;
+            tables.parquet(folder, overwrites)?;
         }
         Ok(Some(tables))
     }
@@ -83,22 +85,22 @@ impl Tables {
     }
 
     #[cfg(feature = "parquet")]
-    fn parquet(&mut self, folder: &Path) -> anyhow::Result<()> {
-        fn to<Row>(table: &mut Table<Row>, path: &Path) -> anyhow::Result<()> {
-            let file = create(path)?;
+    fn parquet(&mut self, folder: &Path, overwrites: bool) -> anyhow::Result<()> {
+        fn to<Row>(table: &mut Table<Row>, path: &Path, overwrites: bool) -> anyhow::Result<()> {
+            let file = SavedFile::create_now(path, overwrites)?;
             let parquet = super::parquet::Parquet::begin(file, &table.columns)
                 .map_err(|error| failed(path, error))?;
             table.writers.push((path.to_path_buf(), Box::new(parquet)));
             Ok(())
         }
         let [streams, exchanges, events] = paths(folder, "parquet")?;
-        to(&mut self.streams, &streams)?;
-        to(&mut self.exchanges, &exchanges)?;
-        to(&mut self.events, &events)
+        to(&mut self.streams, &streams, overwrites)?;
+        to(&mut self.exchanges, &exchanges, overwrites)?;
+        to(&mut self.events, &events, overwrites)
     }
 
     #[cfg(not(feature = "parquet"))]
-    fn parquet(&mut self, folder: &Path) -> anyhow::Result<()> {
+    fn parquet(&mut self, folder: &Path, _overwrites: bool) -> anyhow::Result<()> {
         Err(Failure::Usage(format!(
             "cannot write Parquet into {}: this netwhy was built without the feature parquet; \
              build it with cargo build --release -p netwhy --features parquet, or use --csv",
@@ -139,8 +141,8 @@ impl<Row> Table<Row> {
         Table { columns, writers: Vec::new(), rows: 0, cells: Vec::new() }
     }
 
-    fn csv(&mut self, path: &Path) -> anyhow::Result<()> {
-        let file = BufWriter::with_capacity(BUFFER_BYTES, create(path)?);
+    fn csv(&mut self, path: &Path, overwrites: bool) -> anyhow::Result<()> {
+        let file = BufWriter::with_capacity(BUFFER_BYTES, SavedFile::create_now(path, overwrites)?);
         let csv = Csv::begin(file, &self.columns).map_err(|error| failed(path, error))?;
         self.writers.push((path.to_path_buf(), Box::new(csv)));
         Ok(())
@@ -175,21 +177,11 @@ impl<Row> Table<Row> {
 
 /// The files of the three tables in a folder, which is created if it does not exist.
 fn paths(folder: &Path, extension: &str) -> anyhow::Result<[PathBuf; 3]> {
-    std::fs::create_dir_all(folder).map_err(|error| {
+    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    created.map_err(|error| {
         Failure::Observe(format!("cannot create the folder {}: {error}", folder.display()))
     })?;
     Ok(TABLES.map(|(name, _)| folder.join(format!("{name}.{extension}"))))
-}
-
-fn create(path: &Path) -> anyhow::Result<File> {
-    File::create_new(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Failure::Observe(format!(
-            "cannot write {}: it exists already; move it away or choose another folder",
-            path.display()
-        ))
-        .into(),
-        _ => failed(path, error),
-    })
 }
 
 fn failed(path: &Path, error: std::io::Error) -> anyhow::Error {

@@ -11,5 +11,5 @@ pub(super) fn print_json(report: PingReport) -> anyhow::Result<()> {
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
         ..report
     };
-    output::print(&output::json(&report)?, None, false)
+    output::print(&output::json(&report)?, false)
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(options: &PingOptions) -> anyhow::Result<u8> {
     let mut printed = Ok(());
     let pings = probe::ping::run(&targets, &settings, &stop, &mut |event: Event| {
         if !silent && printed.is_ok() {
-            printed = output::print(&format!("{}\n", lines.line(&event)), None, false);
+            printed = output::print(&format!("{}\n", lines.line(&event)), false);
         }
     });
     let pings = pings.map_err(failure)?;
@@ -39,7 +39,7 @@ pub(crate) fn run(options: &PingOptions) -> anyhow::Result<u8> {
     } else {
         let summaries: Vec<String> = pings.iter().map(show::summary).collect();
         let separator = if silent { "" } else { "\n" };
-        output::print(&format!("{separator}{}", summaries.join("\n")), None, false)?;
+        output::print(&format!("{separator}{}", summaries.join("\n")), false)?;
     }
     Ok(u8::from(!replied))
 }

@@ -43,7 +43,7 @@ pub(super) fn run(options: &PingOptions, stop: &Stop) -> anyhow::Result<u8> {
         let under_load = Some(measured);
         print_json(PingReport { under_load, findings, ..PingReport::default() })?;
     } else {
-        output::print(&show_under_load::text(&measured, &findings), None, false)?;
+        output::print(&show_under_load::text(&measured, &findings), false)?;
     }
     Ok(if no_load { Failure::OBSERVE } else { 0 })
 }
@@ -55,7 +55,7 @@ pub(super) fn download(options: &PingOptions, url: &str, stop: &Stop) -> anyhow:
     let (family, downloads) = (options.family(), options.load.downloads);
     let result = probe::ping::download::download(&url, family, downloads, WARM_UP, duration, stop);
     let json = serde_json::to_string(&result.map_err(failure)?)?;
-    output::print(&text::sanitize::json(&json), None, false)?;
+    output::print(&text::sanitize::json(&json), false)?;
     Ok(0)
 }
 
@@ -237,5 +237,5 @@ fn loss(ping: &Ping) -> f64 {
 /// A line on standard error.
 fn note(text: &str) {
     // Nobody may read it.
-    let _ = output::print(&format!("netwhy: {text}\n"), None, true);
+    let _ = output::print(&format!("netwhy: {text}\n"), true);
 }

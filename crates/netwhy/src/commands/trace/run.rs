@@ -28,11 +28,11 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<u8> {
             netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
             route,
         };
-        output::print(&output::json(&report)?, None, false)?;
+        output::print(&output::json(&report)?, false)?;
     } else if options.watch.is_none() {
-        output::print(&show::text(&route), None, false)?;
+        output::print(&show::text(&route), false)?;
     } else if !output::stdout_is_terminal() {
-        output::print(&table::text(&route), None, false)?;
+        output::print(&table::text(&route), false)?;
     }
     Ok(code)
 }

@@ -35,7 +35,7 @@ pub(super) fn run(options: &ServeOptions) -> anyhow::Result<u8> {
 /// A line on standard error.
 fn note(line: &str) {
     // Nobody may read it.
-    let _ = output::print(&format!("{line}\n"), None, true);
+    let _ = output::print(&format!("{line}\n"), true);
 }
 
 fn text(event: &Event) -> String {

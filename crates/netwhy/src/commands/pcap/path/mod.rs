@@ -18,6 +18,7 @@ use crate::output;
 
 /// `netwhy pcap --client FILE --server FILE`
 pub(super) fn run(options: &PcapOptions, files: [&FilePath; 2], stop: &Stop) -> anyhow::Result<u8> {
+    let report_file = output::Output::open(&options.report)?;
     let [client_file, server_file] = files;
     let client = first_pass::read(client_file, stop)?;
     let server = first_pass::read(server_file, stop)?;
@@ -34,6 +35,6 @@ pub(super) fn run(options: &PcapOptions, files: [&FilePath; 2], stop: &Stop) -> 
     } else {
         report::path(&report, options.top, style)
     };
-    output::print(&text, options.report.output.as_deref(), false)?;
+    report_file.write(&text)?;
     Ok(output::severity_code(&report, &options.report))
 }

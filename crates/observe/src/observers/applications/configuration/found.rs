@@ -1,8 +1,9 @@
 //! What was found in a configuration, within limits.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use model::Setting;
+use model::{Setting, without_credentials};
 use sys::Error;
 use wire::applog::LogFormat;
 
@@ -64,7 +65,10 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    pub(super) fn add_setting(&mut self, setting: Setting) {
+    pub(super) fn add_setting(&mut self, mut setting: Setting) {
+        if let Cow::Owned(value) = without_credentials(&setting.value) {
+            setting.value = value;
+        }
         let Setting { name, value, section, file, .. } = &setting;
         if name.len() + value.len() + section.len() + file.len() > MAX_SETTING_BYTES {
             self.limit_reached = Some("it has a setting that is longer than 4 KiB");

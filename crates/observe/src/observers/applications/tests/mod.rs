@@ -346,6 +346,21 @@ fn notes_about_many_sites_are_limited() {
 }
 
 #[test]
+fn settings_have_no_passwords_and_a_bounded_length() {
+    let fake = Fake::default();
+    let nginx = fake.process(10, 1, "nginx", "nginx: master process nginx -c /c/n.conf");
+    fake.link_to("/proc/10/fd/0", "/dev/null");
+    let long = "x".repeat(5000);
+    fake.file(
+        "/c/n.conf",
+        format!("http {{ proxy_pass http://ann:secret@up:80/; fastcgi_pass {long}; }}"),
+    );
+    let observed = observe(&fake, vec![nginx], |_| {});
+    assert_eq!(observed.settings(10), ["/c/n.conf:1 http: proxy_pass http://up:80/"]);
+    assert!(observed.missing("the whole configuration").why.contains("longer than 4 KiB"));
+}
+
+#[test]
 fn hostile_configurations_are_bounded() {
     let fake = Fake::default();
     let nginx = fake.process(10, 1, "nginx", "nginx: master process nginx -c /c/0.conf");
