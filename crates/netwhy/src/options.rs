@@ -74,7 +74,7 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Overwrite an existing file
+    /// Overwrite existing files
     #[arg(long)]
     pub(crate) force: bool,
 

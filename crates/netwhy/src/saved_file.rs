@@ -44,9 +44,10 @@ impl SavedFile {
     pub(crate) fn create(path: &Path, overwrites: bool) -> Result<Self, Failure> {
         let refused = |why: &str| Failure::Usage(format!("cannot write {}: {why}", path.display()));
         let failed = |errno: Errno| refused(&reason(&errno.into()));
+        let special = || open_special(CWD, path).map_err(|error| refused(&reason(&error)));
         let written = path.to_str().and_then(sys::descriptor_of).is_some();
         if written {
-            let file = open_special(CWD, path).map_err(failed)?;
+            let file = special()?;
             return Ok(SavedFile { path: path.to_path_buf(), file, pending: None });
         }
         let Some(name) = path.file_name() else {
@@ -60,10 +61,7 @@ impl SavedFile {
             Some(FileType::Directory) => return Err(refused("it is a folder")),
             Some(FileType::RegularFile) | None => {}
             Some(_) => {
-                let file = open_special(CWD, path).map_err(|errno| match errno {
-                    Errno::NXIO => refused("nobody reads this pipe: start its reader first"),
-                    other => failed(other),
-                })?;
+                let file = special()?;
                 return Ok(SavedFile { path: path.to_path_buf(), file, pending: None });
             }
         }
@@ -195,14 +193,18 @@ fn create_new(folder: &OwnedFd) -> rustix::io::Result<(File, OsString)> {
 }
 
 /// Opens what is no file on a disk. If it has become one meanwhile, somebody wants it overwritten.
-pub(crate) fn open_special(folder: impl AsFd, path: &Path) -> rustix::io::Result<File> {
+pub(crate) fn open_special(folder: impl AsFd, path: &Path) -> io::Result<File> {
     // Opening must not wait for a reader; writing may.
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = rustix::fs::openat(folder, path, flags | OFlags::CLOEXEC, Mode::empty())?;
+    let opened = rustix::fs::openat(folder, path, flags | OFlags::CLOEXEC, Mode::empty());
+    let file = opened.map_err(|errno| match errno {
+        Errno::NXIO => io::Error::other("nobody reads this pipe: start its reader first"),
+        other => other.into(),
+    })?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     let redirected = path.to_str().and_then(sys::descriptor_of).is_some();
     if kind == FileType::RegularFile && !redirected {
-        return Err(Errno::LOOP);
+        return Err(io::Error::other("it was replaced while it was opened"));
     }
     let flags = rustix::fs::fcntl_getfl(file.as_fd())?;
     rustix::fs::fcntl_setfl(file.as_fd(), flags.difference(OFlags::NONBLOCK))?;

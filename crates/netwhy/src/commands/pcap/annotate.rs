@@ -24,9 +24,9 @@ pub(super) struct Annotated {
 }
 
 impl Annotated {
-    /// A new file; an existing file is an error.
-    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
-        let file = SavedFile::create_now(path, false)?;
+    /// A new file; an existing one is an error, or overwritten.
+    pub(super) fn create(path: &Path, overwrites: bool) -> Result<Self, Failure> {
+        let file = SavedFile::create_now(path, overwrites)?;
         let mut block = Vec::new();
         let application = format!("netwhy {}", env!("CARGO_PKG_VERSION"));
         section(&mut block, &Section { application: &application, ..Section::default() });

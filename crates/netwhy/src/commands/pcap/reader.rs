@@ -85,8 +85,8 @@ impl CaptureReader {
     }
 
     /// Also writes an annotated copy.
-    pub(super) fn annotate(&mut self, path: Option<&Path>) -> anyhow::Result<()> {
-        self.annotated = path.map(Annotated::create).transpose()?;
+    pub(super) fn annotate(&mut self, path: Option<&Path>, overwrites: bool) -> anyhow::Result<()> {
+        self.annotated = path.map(|path| Annotated::create(path, overwrites)).transpose()?;
         Ok(())
     }
 

@@ -170,7 +170,7 @@ fn read_once(
 ) -> anyhow::Result<Finished> {
     let mut reader = CaptureReader::new(options, watcher, stop);
     let annotated_path = options.annotate.as_deref().filter(|_| pass == Pass::Last);
-    reader.annotate(annotated_path)?;
+    reader.annotate(annotated_path, options.report.force)?;
     if options.follow {
         follow(&mut reader, options, stop)?;
     } else {
