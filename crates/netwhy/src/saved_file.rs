@@ -77,8 +77,8 @@ impl SavedFile {
         Ok(saved)
     }
 
-    /// Opens a file under its own name at once: for what is written while it is read, and for whoever
-    /// may not rename it later.
+    /// Opens a file under its own name at once: for what is written while it is read, and where the
+    /// right to rename it is given up.
     pub(crate) fn create_now(path: &Path, overwrites: bool) -> Result<Self, Failure> {
         let mut saved = SavedFile::create(path, overwrites)?;
         if let Some(pending) = saved.pending.take()
@@ -118,8 +118,8 @@ impl SavedFile {
         &self.path
     }
 
-    /// A file that replaces one of the same owner has its permissions; one that root writes for whoever
-    /// ran sudo is his.
+    /// A file that replaces one of the same owner has its permissions; with sudo, one that is
+    /// new belongs to the user who ran sudo.
     fn set_owner(&self, replaced: Option<&Stat>) {
         let own = rustix::process::geteuid().as_raw();
         if let Some(replaced) = replaced.filter(|replaced| {

@@ -8,10 +8,11 @@ use std::time::Duration;
 use super::bundle::Machine;
 use super::clock::Clock;
 use super::events::{EventSource, EventStream, Events};
-use super::files::{Files, Stat};
+use super::files::Files;
 use super::netlink::{Netlink, NetlinkProtocol};
 use super::process::{OwnCost, OwnProcess};
 use super::process_files::ProcessFiles;
+use super::stat::Stat;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Doors with nothing behind them: every request is unsupported, the clock stands at zero.

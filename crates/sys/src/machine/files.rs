@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::process_files::ProcessFiles;
+use super::stat::Stat;
 use crate::error::Result;
 
 /// Longest file that [`Files::read`] reads.
@@ -54,19 +55,6 @@ pub trait Files: Send + Sync {
         }
         Ok(())
     }
-}
-
-/// What `stat` gives for a file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stat {
-    /// Bytes. For `/proc/PID/fd`: the number of open files (Linux 6.2 and later).
-    pub size: u64,
-    /// Inode.
-    pub inode: u64,
-    /// Device.
-    pub device: u64,
-    /// Whether it is a regular file.
-    pub regular: bool,
 }
 
 /// The inode in a link of `/proc/PID/fd` that points to a socket: `socket:[1234]`.

@@ -21,14 +21,16 @@ mod files;
 mod netlink;
 mod process;
 mod process_files;
+mod stat;
 
 pub use absent::Absent;
 pub use bundle::Machine;
 pub use clock::Clock;
 pub use events::{EventSource, EventStream, Events};
-pub use files::{Files, MAX_FILE_BYTES, Stat};
+pub use files::{Files, MAX_FILE_BYTES};
 pub use netlink::{Netlink, NetlinkProtocol};
 pub use process::{OwnCost, OwnProcess};
 pub use process_files::{FileKind, FileName, OpenFile, Opened, ProcessFiles, descriptor_of};
+pub use stat::Stat;
 
 pub(crate) use files::socket_inode;

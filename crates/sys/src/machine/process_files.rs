@@ -1,16 +1,19 @@
 //! The door to files that a process names: in its configuration, its command line, as its logs.
 //!
-//! A process may name what only root may read, what leads out of its container, what blocks whoever
-//! opens it, or what does something when it is opened. So names are opened with the rights of the process
+//! A process may name what only root may read, what leads out of its container, what blocks the
+//! program that opens it, or what has effects when it is opened. So names are opened with the rights of the process
 //! that gives them, and only regular files are read.
 
 use std::sync::Arc;
 
-use super::files::Stat;
+use super::stat::Stat;
 use crate::error::Result;
 
 /// Files as one process may read them.
 pub trait ProcessFiles: Send + Sync {
+    /// The user of the process.
+    fn user(&self) -> u32;
+
     /// Opens a regular file for reading, or says what the name leads to instead.
     fn open(&self, name: &FileName) -> Result<Opened>;
 

@@ -91,7 +91,7 @@ impl Rights {
                 return Err(failed(Errno::PERM));
             }
         }
-        // The kernel takes them from whoever is not root now, but not from root.
+        // The kernel takes them from a thread that is not root now, but not from root.
         let mut now = capabilities(None).map_err(failed)?;
         now.effective = now.effective.difference(READ_ANYTHING.difference(self.keeps));
         set_capabilities(None, now).map_err(failed)?;
@@ -108,7 +108,7 @@ pub(super) struct Assumed {
 
 impl Drop for Assumed {
     fn drop(&mut self) {
-        // What fails here leaves the thread with fewer rights; the next one to assume some will be told.
+        // What fails here leaves the thread with fewer rights; assuming some again then fails.
         if let Some((groups, group, user)) = &self.ids {
             set_fs_user(*user);
             set_fs_group(*group);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_act_for_another_has_no_rights_of_root() {
+    fn a_process_that_may_act_for_another_user_has_no_rights_of_root() {
         // As after exec of a set-user-ID program: the arguments are those of user 1000.
         let rights = of_own(|found| found.users = [1000, 0, 0, 0]).unwrap();
         assert_eq!((rights.user, rights.keeps), (1000, CapabilitySet::empty()));
@@ -211,8 +211,7 @@ mod tests {
 
     #[test]
     fn rights_are_taken_and_given_back() {
-        if !rustix::process::geteuid().is_root() {
-            test_support::skip(&test_support::Reason::NotRoot);
+        if !test_support::is_root() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();

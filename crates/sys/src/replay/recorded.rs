@@ -168,6 +168,11 @@ struct RecordedFiles {
 }
 
 impl ProcessFiles for RecordedFiles {
+    /// Root: a recording is not hostile.
+    fn user(&self) -> u32 {
+        0
+    }
+
     fn open(&self, name: &FileName) -> Result<Opened> {
         let path = path_of(self.pid, name);
         let text = self.answers.text("read", "opened", &path)?;

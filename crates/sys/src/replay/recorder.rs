@@ -198,6 +198,10 @@ struct RecordedFiles {
 }
 
 impl ProcessFiles for RecordedFiles {
+    fn user(&self) -> u32 {
+        self.files.user()
+    }
+
     fn open(&self, name: &FileName) -> Result<Opened> {
         let path = path_of(self.pid, name);
         let result = self.files.open(name);

@@ -16,6 +16,12 @@ use crate::observer::Observe;
 
 /// Settings kept for all processes of one instance together: each process has its own copy.
 const MAX_SETTINGS: usize = 4_000;
+/// Bytes of settings kept for all processes of one instance together.
+const MAX_SETTINGS_BYTES: usize = 16 << 20;
+/// Instances of one user whose configuration is read, and of all users but root together: a user who
+/// starts very many must not keep netwhy from those of others.
+const MAX_INSTANCES_OF_USER: usize = 8;
+const MAX_INSTANCES_OF_USERS: usize = 32;
 /// Workers of one instance whose open logs are read: no more are named with a log.
 const MAX_WORKERS_READ: usize = 16;
 /// Descriptors read in a worker, which has inherited its logs from its master.
@@ -38,14 +44,26 @@ struct ApplicationsObserver {
     instances: BTreeMap<u32, Instance>,
     logs: Logs,
     unknown_programs: usize,
+    /// Instances whose configuration was read, by user.
+    instances_read: HashMap<u32, usize>,
 }
 
 /// One running application: a master and its workers.
 struct Instance {
     program: Program,
     settings: Vec<Setting>,
+    settings_bytes: usize,
     processes: Vec<u32>,
     files: Option<ProcessFiles>,
+}
+
+/// Which of its instance's processes one is.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// In the order in which they were found.
+    number: usize,
+    /// The leader, or the first worker.
+    is_first: bool,
 }
 
 impl Observe for ApplicationsObserver {
@@ -97,7 +115,8 @@ impl ApplicationsObserver {
                 None => {}
             }
         }
-        self.set_applications(context, |pid| new.iter().any(|(new, _)| *new == pid));
+        let new: HashSet<u32> = new.into_iter().map(|(pid, _)| pid).collect();
+        self.set_applications(context, |pid| new.contains(&pid));
     }
 
     fn program_of(&self, pid: u32) -> Option<Program> {
@@ -141,8 +160,13 @@ impl ApplicationsObserver {
     ) -> Instance {
         let files = context.machine.files();
         let name = program.name();
-        let mut instance =
-            Instance { program, settings: Vec::new(), processes: Vec::new(), files: None };
+        let mut instance = Instance {
+            program,
+            settings: Vec::new(),
+            settings_bytes: 0,
+            processes: Vec::new(),
+            files: None,
+        };
         let process = match ProcessFiles::of(files, leader) {
             Ok(process) => process,
             Err(error) => {
@@ -151,6 +175,11 @@ impl ApplicationsObserver {
                 return instance;
             }
         };
+        if let Some(why) = self.too_many_instances(process.user()) {
+            let what = format!("the configuration and logs of more of {name}");
+            context.missing_because(Source::Logs, Capability::Available, what, why, None);
+            return instance;
+        }
         match open_logs(files, leader, Descriptors::All) {
             Ok(open) => self.logs.add_open(leader, name, Some(program), &process, open),
             Err(error) => {
@@ -165,9 +194,29 @@ impl ApplicationsObserver {
         for declared in found.logs {
             self.logs.add_declared(context, program, &process, declared);
         }
+        instance.settings_bytes = found.settings_bytes;
         instance.settings = found.settings;
         instance.files = Some(process);
         instance
+    }
+
+    /// Counts one more instance of a user; why it is not read, if it is not.
+    fn too_many_instances(&mut self, user: u32) -> Option<String> {
+        let of_users: usize =
+            self.instances_read.iter().filter(|(user, _)| **user != 0).map(|(_, read)| *read).sum();
+        let read = self.instances_read.entry(user).or_default();
+        if user != 0 && *read >= MAX_INSTANCES_OF_USER {
+            return Some(format!(
+                "user {user} runs more than {MAX_INSTANCES_OF_USER} applications"
+            ));
+        }
+        if user != 0 && of_users >= MAX_INSTANCES_OF_USERS {
+            return Some(format!(
+                "users other than root run more than {MAX_INSTANCES_OF_USERS} applications"
+            ));
+        }
+        *read += 1;
+        None
     }
 
     /// Adds the open logs of a process whose program is not known.
@@ -194,10 +243,12 @@ impl ApplicationsObserver {
 
     /// Writes the applications into the processes.
     fn set_applications(&self, context: &mut Context<'_>, which: impl Fn(u32) -> bool) {
-        let mut instance_of: HashMap<u32, (u32, &Instance)> = HashMap::new();
+        let mut instance_of: HashMap<u32, (Place, &Instance)> = HashMap::new();
         for (leader, instance) in &self.instances {
-            for pid in &instance.processes {
-                instance_of.insert(*pid, (*leader, instance));
+            let first_worker = instance.processes.iter().filter(|pid| *pid != leader).min();
+            for (number, pid) in instance.processes.iter().enumerate() {
+                let is_first = pid == leader || Some(pid) == first_worker;
+                instance_of.insert(*pid, (Place { number, is_first }, instance));
             }
         }
         let processes = context.processes.iter_mut().flatten();
@@ -207,7 +258,7 @@ impl ApplicationsObserver {
             };
             let settings = instance_of
                 .get(&process.pid)
-                .map(|(leader, instance)| instance.settings_of(process.pid, *leader, recognised))
+                .map(|(place, instance)| instance.settings_of(*place, recognised))
                 .unwrap_or_default();
             process.application = Some(Application {
                 name: recognised.program.name().to_string(),
@@ -222,14 +273,16 @@ impl ApplicationsObserver {
 impl Instance {
     /// The settings that apply to a process: all of nginx's; of php-fpm's those of its pool. If there are
     /// very many, only the leader and the first worker have them.
-    fn settings_of(&self, pid: u32, leader: u32, recognised: &Recognised) -> Vec<Setting> {
+    fn settings_of(&self, place: Place, recognised: &Recognised) -> Vec<Setting> {
+        if (place.number + 1).saturating_mul(self.settings_bytes) > MAX_SETTINGS_BYTES {
+            return Vec::new();
+        }
         let many = self.settings.len() * self.processes.len() > MAX_SETTINGS;
-        let first_worker = self.processes.iter().filter(|p| **p != leader).min();
         let applies = |setting: &&Setting| match &recognised.pool {
             Some(pool) => setting.section == *pool || setting.section == "global",
             None => true,
         };
-        if many && recognised.pool.is_none() && pid != leader && Some(&pid) != first_worker {
+        if many && recognised.pool.is_none() && !place.is_first {
             return Vec::new();
         }
         debug_assert_eq!(self.program, recognised.program);

@@ -22,6 +22,11 @@ impl ProcessFiles {
         files.of_process(pid).map(ProcessFiles)
     }
 
+    /// The user of the process.
+    pub(super) fn user(&self) -> u32 {
+        self.0.user()
+    }
+
     /// What a path leads to.
     pub(super) fn open(&self, path: &str) -> Result<Opened> {
         self.0.open(&FileName::Path(path.to_string()))

@@ -17,6 +17,8 @@ const MAX_INCLUDE_DEPTH: usize = 8;
 const MAX_SETTINGS: usize = 2000;
 /// Longest setting that is kept, with its section and file, bytes.
 pub(super) const MAX_SETTING_BYTES: usize = 4 << 10;
+/// Most bytes of all settings.
+const MAX_SETTINGS_BYTES: usize = 1 << 20;
 /// Most bytes read of one configuration.
 const MAX_BYTES: usize = 16 << 20;
 /// Most logs of one configuration.
@@ -60,6 +62,8 @@ pub(crate) struct Configuration {
     pub(crate) unreadable: Vec<(String, Error)>,
     /// A limit that was reached, in words.
     pub(crate) limit_reached: Option<&'static str>,
+    /// Bytes of the settings.
+    pub(crate) settings_bytes: usize,
     files: usize,
     bytes: usize,
 }
@@ -70,12 +74,16 @@ impl Configuration {
             setting.value = value;
         }
         let Setting { name, value, section, file, .. } = &setting;
-        if name.len() + value.len() + section.len() + file.len() > MAX_SETTING_BYTES {
+        let bytes = name.len() + value.len() + section.len() + file.len();
+        if bytes > MAX_SETTING_BYTES {
             self.limit_reached = Some("it has a setting that is longer than 4 KiB");
-        } else if self.settings.len() < MAX_SETTINGS {
-            self.settings.push(setting);
-        } else {
+        } else if self.settings.len() >= MAX_SETTINGS {
             self.limit_reached = Some("it has more than 2,000 settings that matter");
+        } else if self.settings_bytes + bytes > MAX_SETTINGS_BYTES {
+            self.limit_reached = Some("the settings that matter are longer than 1 MiB");
+        } else {
+            self.settings_bytes += bytes;
+            self.settings.push(setting);
         }
     }
 

@@ -31,6 +31,8 @@ struct State {
     names: BTreeMap<String, Node>,
     denied: Vec<String>,
     inodes: u64,
+    /// Users of processes that are not root's.
+    users: BTreeMap<u32, u32>,
     /// Deleted files that processes still have open.
     deleted: BTreeMap<u64, Vec<u8>>,
 }
@@ -107,6 +109,10 @@ impl Fake {
 
     pub(super) fn close(&self, pid: u32, fd: u32) {
         self.state().names.remove(&format!("/proc/{pid}/fd/{fd}")).unwrap();
+    }
+
+    pub(super) fn set_user(&self, pid: u32, user: u32) {
+        self.state().users.insert(pid, user);
     }
 
     /// Denies everything below a path.
@@ -289,6 +295,10 @@ struct FakeFiles {
 }
 
 impl ProcessFiles for FakeFiles {
+    fn user(&self) -> u32 {
+        self.fake.state().users.get(&self.pid).copied().unwrap_or(0)
+    }
+
     fn open(&self, name: &FileName) -> Result<Opened> {
         let mut path = match name {
             FileName::Descriptor(number) => format!("/proc/{}/fd/{number}", self.pid),

@@ -361,6 +361,33 @@ fn settings_have_no_passwords_and_a_bounded_length() {
 }
 
 #[test]
+fn a_user_with_very_many_applications_does_not_keep_netwhy_from_those_of_others() {
+    let fake = Fake::default();
+    let mut processes = Vec::new();
+    let configuration = "worker_connections 7;".repeat(3000);
+    fake.file("/c/n.conf", &configuration);
+    for pid in 100..200 {
+        let title = "nginx: master process nginx -c /c/n.conf";
+        processes.push(fake.process(pid, 1, "nginx", title));
+        fake.link_to(&format!("/proc/{pid}/fd/0"), "/dev/null");
+        fake.set_user(pid, if pid == 199 { 0 } else { 1000 });
+    }
+    // Workers of one more, each of which would have its own copy of all settings.
+    fake.file("/c/fpm.conf", format!("[www]\nlisten = {}\n", "x".repeat(3000)).repeat(300));
+    processes.push(fake.process(300, 1, "php-fpm", "php-fpm: master process (/c/fpm.conf)"));
+    for pid in 301..1000 {
+        processes.push(fake.process(pid, 300, "php-fpm", "php-fpm: pool www"));
+    }
+    let observed = observe(&fake, processes, |_| {});
+    let read = |pid| !observed.settings(pid).is_empty();
+    assert_eq!((100..199).filter(|pid| read(*pid)).count(), 8);
+    assert!(read(199), "root's");
+    assert!(observed.missing("of more of nginx").why.contains("more than 8 applications"));
+    let bytes: usize = (300..1000).flat_map(|pid| observed.settings(pid)).map(|s| s.len()).sum();
+    assert!(read(301) && bytes < 20 << 20, "{bytes}");
+}
+
+#[test]
 fn hostile_configurations_are_bounded() {
     let fake = Fake::default();
     let nginx = fake.process(10, 1, "nginx", "nginx: master process nginx -c /c/0.conf");
