@@ -3,6 +3,7 @@
 //! - `options`: what is transferred, and the progress
 //! - `client`: runs the transfers, one thread for each stream; `control`: its control connection
 //! - `server`: listens and accepts plans within its limits; `session`: serves one client
+//! - `unidentified`: connections before their plan; `refusals`: which refusals are reported
 //! - `http`: transfers from a plain HTTP server instead
 //! - `protocol`: the frames between client and server, and the authentication
 //! - `sender`: sends one transfer; `recorder`: samples its TCP state; `category`: what it waited for
@@ -21,6 +22,7 @@ mod http;
 mod options;
 mod protocol;
 mod recorder;
+mod refusals;
 mod sender;
 mod server;
 mod session;
@@ -28,6 +30,7 @@ mod sysctl;
 #[cfg(test)]
 mod tests;
 mod theory;
+mod unidentified;
 
 pub use client::run;
 pub use http::Url;
