@@ -295,7 +295,15 @@ impl Worker {
         unsent || connection.has_unwritten()
     }
 
-    /// Reads responses until the socket is empty; `until_closed`: until its end.
+    /// Reads on, unless the connection was closed in between.
+    pub(super) fn read_more(&mut self, data: u64, until_closed: bool, buffer: &mut [u8]) {
+        if let Some(slot) = self.connections.slot_of_event(data) {
+            self.read(slot, buffer, until_closed);
+        }
+    }
+
+    /// Reads responses until the socket is empty, or for as long as the timers can wait; `until_closed`:
+    /// until its end.
     fn read(&mut self, slot: Slot, buffer: &mut [u8], until_closed: bool) {
         loop {
             let connection = &mut self.connections[slot];
@@ -327,6 +335,10 @@ impl Worker {
             let connection = &self.connections[slot];
             let same = connection.generation == generation && connection.transport.is_some();
             if !same || (is_all && connection.state == State::Open) {
+                return;
+            }
+            if self.now() >= self.read_until {
+                self.unread.push((slot.event_data(generation), until_closed));
                 return;
             }
         }
