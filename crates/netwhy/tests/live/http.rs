@@ -56,7 +56,7 @@ fn each_request_is_in_the_servers_log_and_a_healthy_server_has_no_finding() {
 
 #[test]
 fn responses_that_wait_for_a_delayed_ack_are_explained() {
-    let Some(_permit) = need(NGINX) else { return };
+    let Some(_alone) = need(NGINX) else { return };
     let host = Host::new();
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("page"), "one segment").expect("a page");
@@ -107,7 +107,7 @@ fn an_overflowing_listener_shows_as_retransmitted_syns() {
 
 #[test]
 fn an_open_loop_keeps_its_rate_and_has_both_latencies() {
-    let Some(_permit) = need(NGINX) else { return };
+    let Some(_alone) = need(NGINX) else { return };
     let (client, host) = Host::pair();
     let _server = plain_nginx(&host, "80 backlog=511");
     let result = load(&client, "-c 20 -d 3s --rate 1000 http://198.18.0.2/");
@@ -200,7 +200,21 @@ fn errors_are_reported_and_every_load_ends() {
     assert!(text.contains("cannot resolve no-such-host.invalid"), "{text}");
     let (code, text) = run("-n 20 http://198.18.0.2:81/");
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("20 × connect: ECONNREFUSED"), "{text}");
+    assert_eq!(
+        text,
+        "netwhy: cannot connect to 198.18.0.2:81: Connection refused; nothing listens there, or a \
+         firewall rejects it\n"
+    );
+    // One line soon, not a run of two minutes.
+    for more in ["", "--http2", "--no-watch", "--rate 50"] {
+        let (code, text) = run(&format!("-d 2m {more} http://198.18.0.2:81/"));
+        assert_eq!(code, Some(3), "{text}");
+        assert!(text.starts_with("netwhy: cannot connect to 198.18.0.2:81: "), "{more}: {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+    let (code, text) = run("-d 2m http://198.19.0.1/");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("198.19.0.1:80: Network is unreachable (see: ip route get)"), "{text}");
     // No reply to SYNs until the timeout.
     host.run("ip route add blackhole 198.18.0.1");
     let (code, text) = run("-c 2 -n 2 --timeout 2s http://198.18.0.2:82/");

@@ -179,6 +179,9 @@ async fn connection(shared: Rc<Shared>, number: usize) {
                 if !shared.setup.limit.take() {
                     return;
                 }
+                if let Failure::Connect(errno) = failure {
+                    shared.setup.first.failed(errno);
+                }
                 shared.begin(start);
                 shared.fail(&failure);
                 sleep(back_off(&mut failures)).await;
@@ -219,6 +222,7 @@ async fn connect(shared: &Shared, origin: &Origin) -> Result<SendRequest<Bytes>,
     socket.set_nodelay(true).map_err(failed)?;
     let connected = shared.now();
     shared.stats.borrow_mut().record_connect(start, connected);
+    shared.setup.first.established();
     let (Some(name), Some(tls)) = (&origin.tls, &shared.tls) else {
         return handshake(socket).await;
     };

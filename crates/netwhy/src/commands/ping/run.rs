@@ -14,7 +14,7 @@ use crate::{output, window};
 pub(crate) fn run(options: &PingOptions) -> anyhow::Result<u8> {
     window::enter(&options.netns)?;
     if let Some(url) = &options.load.download {
-        return under_load::download(options, url, &Stop::on_signals()?);
+        return under_load::download(options, url);
     }
     if options.load.under_load.is_some() {
         return under_load::run(options, &Stop::on_signals()?);

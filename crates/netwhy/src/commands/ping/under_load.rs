@@ -49,12 +49,15 @@ pub(super) fn run(options: &PingOptions, stop: &Stop) -> anyhow::Result<u8> {
 }
 
 /// `netwhy ping --download URL`: what a vantage point runs while others ping.
-pub(super) fn download(options: &PingOptions, url: &str, stop: &Stop) -> anyhow::Result<u8> {
+pub(super) fn download(options: &PingOptions, url: &str) -> anyhow::Result<u8> {
     let url: Url = url.parse().map_err(failure)?;
+    let to = url.resolve(options.family()).map_err(failure)?;
+    // Not before: Ctrl-C has to end a name look-up that takes long.
+    let stop = Stop::on_signals()?;
     let duration = options.duration.unwrap_or(DEFAULT_PHASE);
-    let (family, downloads) = (options.family(), options.load.downloads);
-    let result = probe::ping::download::download(&url, family, downloads, WARM_UP, duration, stop);
-    let json = serde_json::to_string(&result.map_err(failure)?)?;
+    let downloads = options.load.downloads;
+    let result = probe::ping::download::download(&url, to, downloads, WARM_UP, duration, &stop);
+    let json = serde_json::to_string(&result)?;
     output::print(&text::sanitize::json(&json), None, false)?;
     Ok(0)
 }

@@ -34,6 +34,7 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
         netns: options.netns.netns.clone(),
         packets: (!options.no_capture).then_some(packets),
     };
+    let report_file = output::Output::open(options.report.output.as_deref())?;
     let (mut evidence, running) = window::observe_job(&plan, || start(&transfers))?;
     let transfer = running.result()?;
     evidence.probes = Some(Probes { transfer: Some(transfer.clone()), ..Probes::default() });
@@ -55,7 +56,7 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
     } else {
         show::text(&report, output::style(&options.report, false))
     };
-    output::print(&text, options.report.output.as_deref(), false)?;
+    report_file.write(&text)?;
     Ok(exit_code(options, &report))
 }
 

@@ -122,6 +122,7 @@ impl Worker {
             connection.state = State::Connecting;
         } else {
             connection.failures = 0;
+            self.setup.first.established();
             self.stats.record_connect(since, now);
         }
         true
@@ -149,6 +150,7 @@ impl Worker {
             counts.count_slow(SlowConnect::Opened, waited, retransmissions);
         }
         self.stats.record_connect(connection.state_since, now);
+        self.setup.first.established();
         connection.failures = 0;
         match self.setup.origins.get(connection.origin).tls.clone() {
             Some(name) => self.start_tls(slot, name, now),
@@ -457,6 +459,9 @@ impl Worker {
     pub(super) fn fail(&mut self, slot: Slot, failure: &Failure) {
         let now = self.now();
         self.record_in_flight(now);
+        if let Failure::Connect(errno) = failure {
+            self.setup.first.failed(*errno);
+        }
         if matches!(failure, Failure::ConnectTimeout) {
             self.count_slow_connect(slot, SlowConnect::TimedOut, now);
         }
