@@ -8,7 +8,7 @@ use model::{Evidence, Finding, LoadPhase, Ping, PingReport, Probes, UnderLoad};
 use probe::ping::download::{DownloadResult, Url};
 use sys::Stop;
 
-use super::json::print_json;
+use super::json::{print_json, report};
 use super::options::PingOptions;
 use super::show_under_load;
 use super::vantage_point::{RunningNetwhy, VantagePoint};
@@ -41,7 +41,7 @@ pub(super) fn run(options: &PingOptions, stop: &Stop) -> anyhow::Result<u8> {
     let no_load = !loads.is_empty() && loads.iter().all(|phase| phase.received_bytes == 0);
     if options.json {
         let under_load = Some(measured);
-        print_json(PingReport { under_load, findings, ..PingReport::default() })?;
+        print_json(&PingReport { under_load, findings, ..report(Vec::new()) })?;
     } else {
         output::print(&show_under_load::text(&measured, &findings), None, false)?;
     }
