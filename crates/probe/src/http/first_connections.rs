@@ -14,6 +14,17 @@ use crate::{Error, os_error_text};
 /// So many connections that fail before one was established end the load; fewer, if there are fewer.
 const MAX_FAILED: u64 = 10;
 
+/// Errors of a server that is not there, or not reachable. After others, such as a reset or a full accept
+/// queue, later connections may be established.
+const NOTHING_THERE: [Errno; 6] = [
+    Errno::CONNREFUSED,
+    Errno::NETUNREACH,
+    Errno::HOSTUNREACH,
+    Errno::NOENT,
+    Errno::ACCESS,
+    Errno::PERM,
+];
+
 /// The first connections of all threads.
 #[derive(Debug)]
 pub(super) struct FirstConnections {
@@ -47,7 +58,7 @@ impl FirstConnections {
 
     /// A connection could not be established.
     pub(super) fn failed(&self, errno: Errno) {
-        if self.established.load(Ordering::Relaxed) {
+        if self.established.load(Ordering::Relaxed) || !NOTHING_THERE.contains(&errno) {
             return;
         }
         let _ = self.errno.set(errno);
@@ -64,7 +75,6 @@ impl FirstConnections {
         let hint = match *errno {
             Errno::CONNREFUSED => "; nothing listens there, or a firewall rejects it",
             Errno::NETUNREACH | Errno::HOSTUNREACH => " (see: ip route get)",
-            Errno::ADDRNOTAVAIL => " (see: ip addr)",
             Errno::PERM => "; a firewall of this host drops it (see: nft list ruleset)",
             _ => "",
         };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::server::Event;
+use super::event::Event;
 
 /// Refusals are counted for this long.
 const PERIOD: Duration = Duration::from_secs(60);

@@ -18,7 +18,8 @@ use sys::Stop;
 use text::figures::bytes_as_given;
 
 use super::connection::{Connection, set_congestion};
-use super::options::{MAX_BUFFER_BYTES, MAX_STREAMS};
+use super::event::Event;
+use super::options::{EXTRA_CONNECTIONS, MAX_BUFFER_BYTES, MAX_STREAMS};
 use super::protocol::{Challenge, Plan, PlanReply, REPORT_REQUEST, SessionId, UNTIL_TIME_IS_OVER};
 use super::refusals::Refusals;
 use super::session::{Session, lock};
@@ -28,8 +29,6 @@ use crate::{Error, os_error_text, random};
 
 /// How long a client has time for a frame.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections of a session in addition to its streams: control, and one that closes.
-pub(super) const EXTRA_CONNECTIONS: usize = 2;
 /// Length of the listener's accept queue.
 const BACKLOG: i32 = 128;
 /// Longest wait for connections before the sessions' time is checked.
@@ -52,19 +51,6 @@ pub struct Limits {
     pub session_bytes: u64,
     /// Most concurrent sessions.
     pub clients: usize,
-}
-
-/// Something that happened at a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A session of this client began; what it requested.
-    Began(SocketAddr, String),
-    /// A session of this client ended; the bytes sent and received.
-    Ended(SocketAddr, u64),
-    /// This client was refused, and why.
-    Refused(SocketAddr, String),
-    /// So many more refusals, since they began this long ago, are not reported one by one.
-    RefusedMore(u64, Duration),
 }
 
 /// A listening server.

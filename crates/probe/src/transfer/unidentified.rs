@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::connection::is_not_ready;
-use super::options::MAX_STREAMS;
+use super::options::{EXTRA_CONNECTIONS, MAX_STREAMS};
 use super::protocol::{Challenge, Opening, Plan, PlanReply, SessionId};
-use super::server::EXTRA_CONNECTIONS;
 use crate::{os_error_text, random};
 
 /// How long a client has time for its opening and its plan.

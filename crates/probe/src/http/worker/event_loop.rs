@@ -36,8 +36,8 @@ const GATHER_EVENTS: usize = 32;
 const GATHER_LATENCY_DIVISOR: u64 = 16;
 const MIN_GATHER_NS: u64 = 10_000;
 const MAX_GATHER_NS: u64 = 100_000;
-/// Longest time for which connections are read before the timers are looked at, nanoseconds: a server
-/// may send without a pause.
+/// Longest time for which connections are read before the timers are checked, nanoseconds: a server may
+/// send without a pause.
 const MAX_READ_NS: u64 = 20_000_000;
 /// Below this the timer is used, since epoll_wait(2) counts in milliseconds; nanoseconds.
 const MAX_TIMER_NS: u64 = 10_000_000;

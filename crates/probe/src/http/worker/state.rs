@@ -37,7 +37,7 @@ pub(super) struct Worker {
     pub(super) to_write: Vec<Slot>,
     /// Connections of which more may be read, as the data of their events; whether they are closed.
     pub(super) unread: Vec<(u64, bool)>,
-    /// Until when connections are read without a look at the timers.
+    /// Until when connections are read before the timers are checked.
     pub(super) read_until: u64,
     /// Buffer for pipelined requests that are written together.
     pub(super) batch: Vec<u8>,
