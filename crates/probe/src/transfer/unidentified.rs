@@ -225,6 +225,24 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_gives_way_before_its_plan_gets_the_reason() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (mut pool, (stream, mut client)) = (Pool::default(), connection(&listener));
+        pool.add(stream, peer("198.18.0.1"));
+        client.write_all(&Opening::Control.bytes()).unwrap();
+        let begun = Instant::now();
+        while pool.connections[0].challenge.is_none() && begun.elapsed() < MAX_AGE {
+            pool.wait(&listener, Duration::from_millis(10));
+            assert_eq!(pool.read(true).len(), 0);
+        }
+        assert!(pool.remove_oldest().is_some());
+        let mut reply = Vec::new();
+        client.read_to_end(&mut reply).unwrap();
+        let reply = reply.split_off(Challenge::SIZE);
+        assert_eq!(reply, PlanReply::Refused(BUSY.to_string()).bytes());
+    }
+
+    #[test]
     fn an_address_displaces_its_own_connections_only() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (mut pool, mut clients) = (Pool::default(), Vec::new());
