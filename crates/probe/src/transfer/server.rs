@@ -33,6 +33,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const BACKLOG: i32 = 128;
 /// Longest wait for connections before the sessions' time is checked.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+/// Most connections that are accepted before those in the pool are read.
+const MAX_ACCEPTED: usize = 32;
 /// Pause when no more files can be opened.
 const OPEN_FILES_WAIT: Duration = Duration::from_millis(100);
 /// Why a connection has no thread.
@@ -128,17 +130,24 @@ impl Server {
         refusals.finish(Instant::now(), report);
     }
 
-    /// Accepts a connection into the pool; the one that had to give way to it.
-    fn accept(&self, pool: &mut Pool) -> Option<Identified> {
-        match self.listener.accept() {
-            Ok((stream, peer)) => pool.add(stream, peer),
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
-                // The connection stays in the accept queue, which would be ready again at once.
-                std::thread::sleep(OPEN_FILES_WAIT);
-                pool.remove_oldest()
+    /// Accepts connections into the pool; those that had to give way to them.
+    fn accept(&self, pool: &mut Pool) -> Vec<Identified> {
+        let mut displaced = Vec::new();
+        for _ in 0..MAX_ACCEPTED {
+            match self.listener.accept() {
+                Ok((stream, peer)) => displaced.extend(pool.add(stream, peer)),
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+                    // The connection stays in the accept queue, which would be ready again at once.
+                    match pool.remove_oldest() {
+                        Some(oldest) => displaced.push(oldest),
+                        None => std::thread::sleep(OPEN_FILES_WAIT),
+                    }
+                    break;
+                }
+                Err(_) => break,
             }
-            Err(_) => None,
         }
+        displaced
     }
 
     fn end_expired_sessions(&self) {
