@@ -19,10 +19,10 @@ Examples:
   netwhy trace --mtu 198.18.0.1        the largest packet to each hop
   netwhy trace --watch example.org     a round every second, until Ctrl-C
   netwhy trace --watch -c 60 --json example.org
-  netwhy trace --watch --json-lines example.org | jq -c .route.hops[-1].round_trip
+  netwhy trace --watch --json-lines example.org | jq .route.reached
 
---watch shows the table again after each round; with -c, and not on a terminal,
-only at the end.
+On a terminal --watch replaces its table after each round. Elsewhere it prints
+one after each round, or with -c one at the end.
 
 All packets belong to one flow, so that load balancers send them along one path.
 A hop that replies to fewer packets than a later hop limits the rate of its
