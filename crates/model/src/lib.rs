@@ -14,7 +14,8 @@
 //! - [`application_protocol`]: what packets carry in clear: HTTP/1, TLS, DNS
 //! - [`path`]: two captures of the same streams, one at each end of a path
 //! - [`depth`]: one captured stream in depth: phases, exchanges, events, packets
-//! - [`probe`]: results of active measurements; [`reports`]: their JSON documents
+//! - [`probe`]: results of active measurements; [`reports`]: their JSON documents;
+//!   [`probe_lines`]: the lines of JSON while they run
 //! - [`credentials`]: removing passwords from text
 //! - [`series`]: numbers of a window while it runs
 //!
@@ -34,6 +35,7 @@ pub mod observation;
 pub mod packets;
 pub mod path;
 pub mod probe;
+pub mod probe_lines;
 pub mod process;
 pub mod remedy;
 pub mod reports;
@@ -53,6 +55,7 @@ pub use observation::*;
 pub use packets::*;
 pub use path::*;
 pub use probe::*;
+pub use probe_lines::*;
 pub use process::*;
 pub use remedy::*;
 pub use reports::*;

@@ -72,6 +72,12 @@ pub(crate) fn json(document: &impl serde::Serialize) -> anyhow::Result<String> {
     Ok(format!("{}\n", sanitize::json(&text)))
 }
 
+/// An object of JSON as a line, with control characters escaped.
+pub(crate) fn json_line(object: &impl serde::Serialize) -> anyhow::Result<String> {
+    let text = serde_json::to_string(object).context("cannot serialize the object")?;
+    Ok(format!("{}\n", sanitize::json(&text)))
+}
+
 /// Prints a line about what netwhy does to standard error, which nobody may read.
 pub(crate) fn note(text: &str) {
     let _ = print(&format!("{text}\n"), true);

@@ -1,7 +1,7 @@
 //! A probe in a thread of its own, while the host is observed.
 
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use model::Series;
@@ -76,6 +76,12 @@ impl<T> LiveJob for ProbeJob<T> {
 /// The value of a series by its name; 0 without it.
 pub(crate) fn value(series: &[Series], name: &str) -> u64 {
     series.iter().find(|series| series.name == name).map_or(0, |series| series.value as u64)
+}
+
+/// Microseconds since 1970-01-01 UTC.
+pub(crate) fn unix_us() -> i64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// A probe's error with its exit code.

@@ -5,6 +5,7 @@
 //! - [`trace`]: the hops of a route
 //! - [`http`]: HTTP load, closed and open loop
 //! - [`transfer`]: bulk and request-response transfers, compared with theory
+//! - [`file`]: bounded reading of files that the user names
 //!
 //! Shared by these: `socket`, packets with sequence numbers; `rtt`, distributions of round-trip times;
 //! `route`, the local address towards a target; `random`; `error`.
@@ -13,6 +14,7 @@
 //! [`Stop`](sys::Stop) is set. It measures; causes are named by `diagnose`.
 
 mod error;
+pub mod file;
 pub mod http;
 pub mod ping;
 mod random;

@@ -43,6 +43,8 @@ pub(crate) enum SocketEvent<'a> {
     IcmpError {
         kind: ReplyKind,
         from: IpAddr,
+        /// MTU of the next link, bytes, if the packet was too large.
+        mtu: Option<u32>,
         /// The front of the packet's payload.
         payload: &'a [u8],
         at: Timestamp,
@@ -107,7 +109,9 @@ impl SequencedSocket {
                     if let Some(kind) = error_kind(self.socket.is_v6(), kind, code) {
                         let payload = self.buffer.get(..error.length).unwrap_or_default();
                         let at = Timestamp::now(error.at);
-                        report(SocketEvent::IcmpError { kind, from, payload, at });
+                        let is_mtu = kind == ReplyKind::TooBig && error.info > 0;
+                        let mtu = is_mtu.then_some(error.info);
+                        report(SocketEvent::IcmpError { kind, from, mtu, payload, at });
                     }
                 }
                 Some(ErrorQueueEvent::Other) => {}

@@ -47,7 +47,7 @@ pub(crate) fn generated(tree: &Tree) -> anyhow::Result<BTreeMap<String, String>>
 }
 
 /// The documents that netwhy writes as JSON: name, version, schema.
-fn schemas() -> [(&'static str, u32, Schema); 7] {
+fn schemas() -> [(&'static str, u32, Schema); 9] {
     [
         ("evidence", model::Evidence::SCHEMA_VERSION, schemars::schema_for!(model::Evidence)),
         ("http", model::HttpReport::SCHEMA_VERSION, schemars::schema_for!(model::HttpReport)),
@@ -57,6 +57,7 @@ fn schemas() -> [(&'static str, u32, Schema); 7] {
             schemars::schema_for!(model::TransferReport),
         ),
         ("ping", model::PingReport::SCHEMA_VERSION, schemars::schema_for!(model::PingReport)),
+        ("ping-line", model::PingLine::SCHEMA_VERSION, schemars::schema_for!(model::PingLine)),
         ("report", model::Report::SCHEMA_VERSION, schemars::schema_for!(model::Report)),
         (
             "stream",
@@ -64,6 +65,7 @@ fn schemas() -> [(&'static str, u32, Schema); 7] {
             schemars::schema_for!(model::StreamInDepth),
         ),
         ("trace", model::TraceReport::SCHEMA_VERSION, schemars::schema_for!(model::TraceReport)),
+        ("trace-line", model::TraceLine::SCHEMA_VERSION, schemars::schema_for!(model::TraceLine)),
     ]
 }
 

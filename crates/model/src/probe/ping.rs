@@ -37,6 +37,15 @@ pub struct Ping {
     pub send_errors: u64,
     /// Why the last of these could not be sent; `None`: all were sent.
     pub last_send_error: Option<String>,
+    /// Packets sent a second, from the first to the last; `None`: fewer than two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_per_s: Option<f64>,
+    /// Packets a second by the interval, or at most by the rate of a flood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_per_s: Option<f64>,
+    /// The smallest MTU that a packet was too large for; `None`: none was reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<PingMtu>,
     /// Round-trip times; `None` without a reply.
     pub round_trip: Option<PingTimes>,
     /// Replies by kind and sender, most frequent first; bounded, further kinds are not listed.
@@ -82,6 +91,17 @@ pub struct PingTimes {
     /// Mean difference between consecutive round-trip times (IPDV of RFC 5481, absolute values);
     /// `None` with one sample.
     pub jitter_ms: Option<f64>,
+}
+
+/// An MTU that a packet was too large for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PingMtu {
+    /// Bytes of the largest packet, with its IP header.
+    pub mtu: u32,
+    /// The router that reported it, by ICMP, for its next link; `None`: it is that of this host's
+    /// interface or route.
+    pub from: Option<IpAddr>,
 }
 
 /// Replies of one kind from one host.

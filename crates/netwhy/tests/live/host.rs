@@ -201,6 +201,20 @@ pub(crate) fn wait_until(otherwise: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
+/// Waits for a program that has to end now; its exit code. It is killed if it does not.
+pub(crate) fn ends_soon(child: &mut Child) -> Option<i32> {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(8) {
+        if let Some(status) = child.try_wait().expect("its state") {
+            return status.code();
+        }
+        pause(5);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    panic!("it did not end");
+}
+
 pub(crate) fn pause(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }

@@ -7,7 +7,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use serde_json::Value;
 
 use super::far::Far;
-use super::host::{Host, need, need_little, output, run};
+use super::host::{Host, ends_soon, need, need_little, output, run, signal, wait_until};
 use super::servers::{NGINX, nginx, plain_nginx};
 use super::tool::{Report, netwhy, report};
 
@@ -56,7 +56,7 @@ fn each_request_is_in_the_servers_log_and_a_healthy_server_has_no_finding() {
 
 #[test]
 fn responses_that_wait_for_a_delayed_ack_are_explained() {
-    let Some(_permit) = need(NGINX) else { return };
+    let Some(_alone) = need(NGINX) else { return };
     let host = Host::new();
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("page"), "one segment").expect("a page");
@@ -107,7 +107,7 @@ fn an_overflowing_listener_shows_as_retransmitted_syns() {
 
 #[test]
 fn an_open_loop_keeps_its_rate_and_has_both_latencies() {
-    let Some(_permit) = need(NGINX) else { return };
+    let Some(_alone) = need(NGINX) else { return };
     let (client, host) = Host::pair();
     let _server = plain_nginx(&host, "80 backlog=511");
     let result = load(&client, "-c 20 -d 3s --rate 1000 http://198.18.0.2/");
@@ -200,13 +200,144 @@ fn errors_are_reported_and_every_load_ends() {
     assert!(text.contains("cannot resolve no-such-host.invalid"), "{text}");
     let (code, text) = run("-n 20 http://198.18.0.2:81/");
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("20 × connect: ECONNREFUSED"), "{text}");
+    assert_eq!(
+        text,
+        "netwhy: cannot connect to 198.18.0.2:81: Connection refused; nothing listens there, or a \
+         firewall rejects it\n"
+    );
+    // One line soon, not a run of two minutes.
+    for more in ["", "--http2", "--no-watch", "--rate 50"] {
+        let (code, text) = run(&format!("-d 2m {more} http://198.18.0.2:81/"));
+        assert_eq!(code, Some(3), "{text}");
+        assert!(text.starts_with("netwhy: cannot connect to 198.18.0.2:81: "), "{more}: {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+    let (code, text) = run("-d 2m http://198.19.0.1/");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("198.19.0.1:80: Network is unreachable (see: ip route get)"), "{text}");
     // No reply to SYNs until the timeout.
     host.run("ip route add blackhole 198.18.0.1");
     let (code, text) = run("-c 2 -n 2 --timeout 2s http://198.18.0.2:82/");
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("2 × timeout: not connected"), "{text}");
     assert!(text.contains("does not answer SYNs"), "{text}");
+}
+
+/// Servers that never pause: port 91 with chunks of one byte, after one that lets the receive buffer grow;
+/// port 92 with interim responses; port 93 with those of HTTP/2.
+const ENDLESS: &str = r"
+import socket, threading
+def serve(port):
+    s = socket.create_server(('127.0.0.1', port))
+    while True: threading.Thread(target=respond, args=(s.accept()[0], port), daemon=True).start()
+def respond(c, port):
+    try:
+        if port == 93: c.sendall(bytes(3) + b'\4' + bytes(5))
+        c.recv(65536)
+        if port == 91:
+            c.sendall(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n' % (100 << 20))
+            for _ in range(100): c.sendall(bytes(1 << 20))
+            c.sendall(b'\r\n')
+            piece = b'1\r\nx\r\n' * 50000
+        if port == 92: piece = b'HTTP/1.1 100 Continue\r\n\r\n' * 5000
+        if port == 93:
+            c.recv(65536)
+            piece = b'\0\0\5\1\4\0\0\0\1\x08\x03100' * 5000
+        while True: c.sendall(piece)
+    except OSError: pass
+for port in 92, 93: threading.Thread(target=serve, args=(port,), daemon=True).start()
+serve(91)
+";
+
+#[test]
+fn a_server_that_never_pauses_delays_no_timer() {
+    let Some(_alone) = need(&["ip", "python3"]) else { return };
+    let host = Host::new();
+    let _server = host.python(ENDLESS);
+    for port in [91, 92, 93] {
+        host.wait_for_listener(port);
+    }
+    let load = |arguments: &str| {
+        let mut command = http(&host, &format!("-c 2 --no-watch --json {arguments}"));
+        command.stdout(std::process::Stdio::piped()).spawn().expect("netwhy")
+    };
+    let ended = |mut child: std::process::Child| {
+        assert_eq!(ends_soon(&mut child), Some(3));
+        let text = std::io::read_to_string(child.stdout.take().expect("its output"));
+        let document: Value = serde_json::from_str(&text.expect("a report")).expect("JSON");
+        document["errors"].clone()
+    };
+    let errors = ended(load("-d 1s --timeout 300ms http://127.0.0.1:91/"));
+    assert!(number(&errors["timeout_response"]) >= 2, "{errors}");
+    let endless = load("-d 10m --timeout 10m http://127.0.0.1:91/");
+    wait_until("it handles signals", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", endless.id()));
+        let status = status.expect("its state");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask");
+        let sigint = 1 << (rustix::process::Signal::INT.as_raw() - 1);
+        u64::from_str_radix(caught.trim(), 16).expect("a mask") & sigint != 0
+    });
+    // By now it most likely gets chunks of one byte.
+    super::host::pause(1000);
+    signal(endless.id(), rustix::process::Signal::INT);
+    ended(endless);
+    for arguments in ["http://127.0.0.1:92/", "--http2 http://127.0.0.1:93/"] {
+        let errors = ended(load(&format!("-n 4 {arguments}")));
+        let why = "more than 100 interim responses (1xx)";
+        assert_eq!(errors["malformed"][why], 4, "{errors}");
+    }
+}
+
+#[test]
+fn the_first_signal_ends_whatever_waits() {
+    let Some(_permit) = need_little(&["ip", "mkfifo", "python3", "unshare"]) else { return };
+    let host = Host::new();
+    // A shell's background job ignores SIGINT, and so do its children until they handle it.
+    let end = rustix::process::Signal::TERM;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    // A name server that gets queries and is silent.
+    std::fs::write(
+        path("resolv.conf"),
+        "nameserver 127.0.0.1
+",
+    )
+    .expect("a file");
+    let _server = host.python(&format!(
+        "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+         s.bind(('127.0.0.1', 53))\nname = b'\\5ready'\nwhile True:\n \
+         open('{}/' + name[1:1+name[0]].decode(), 'w')\n name = s.recv(999)[12:]",
+        folder.path().display()
+    ));
+    wait_until("no name server", || path("ready").exists());
+    let program = netwhy().get_program().to_string_lossy().into_owned();
+    for command in ["http http://http/", "ping ping", "trace trace", "transfer transfer"] {
+        let name = command.split(' ').next().unwrap_or_default();
+        let line = format!(
+            "mount --bind {} /etc/resolv.conf; exec {program} {command}.test",
+            path("resolv.conf").display()
+        )
+        .replace("http/.test", "http.test/");
+        let mut child = host.command("unshare -m sh -c").arg(line).spawn().expect("netwhy");
+        wait_until("it asks for the name", || path(name).exists());
+        signal(child.id(), end);
+        ends_soon(&mut child);
+    }
+    // Pipes that have a writer, and nothing in them.
+    let pipe = path("pipe");
+    run(Command::new("mkfifo").arg(&pipe));
+    for option in ["-b @", "--ca ", "--urls-file "] {
+        let line = format!("{option}{} https://127.0.0.1/", pipe.display());
+        let mut child = http(&host, &line).spawn().expect("netwhy");
+        let mut writer = None;
+        wait_until("it opens the pipe", || {
+            let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+            writer = rustix::fs::open(&pipe, flags, rustix::fs::Mode::empty()).ok();
+            writer.is_some()
+        });
+        signal(child.id(), end);
+        ends_soon(&mut child);
+    }
 }
 
 /// Responses begin 30 ms after the request and end 50 ms later; plain on port 80, with TLS on 443.

@@ -1,6 +1,7 @@
 //! `netwhy ping`: what each protocol finds, and how far its times are from those of a capture.
 
 use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::far::Lab;
-use super::host::{Host, need, need_little, output, pause, signal};
+use super::host::{Host, ends_soon, need, need_little, output, pause, signal};
 use super::tool::netwhy;
 
 /// Pings in a namespace: exit code, standard output, standard error.
@@ -129,6 +130,40 @@ fn losses_icmp_errors_and_unusable_targets_are_reported() {
     let found = &pings(&a, &["-c", "1", "198.18.0.2"])[0];
     let why = found["last_send_error"].as_str().unwrap_or_default();
     assert!(why.contains("firewall of this host"), "{found:#}");
+}
+
+#[test]
+fn packets_are_printed_as_they_come_until_their_reader_goes_away() {
+    let Some(_permit) = need_little(&["ip"]) else { return };
+    let host = Host::new();
+    let (_, text, _) = ping(&host, &["-c", "2", "-i", "20ms", "--json-lines", "127.0.0.1"]);
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let types: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
+    assert_eq!(types, ["reply", "reply", "summary"], "{text}");
+    assert_eq!((&lines[0]["sequence"], &lines[0]["kind"]), (&1.into(), &"echo-reply".into()));
+    assert!(lines[0]["round_trip_ms"].as_f64() > Some(0.0), "{text}");
+    assert_eq!(lines[2]["pings"][0]["received"], 2, "{text}");
+    let times: Vec<i64> = lines.iter().filter_map(|line| line["time_unix_us"].as_i64()).collect();
+    assert!(times.len() == 3 && times.is_sorted(), "{text}");
+    let (_, text, _) =
+        ping(&host, &["-c", "1", "--json-lines", "--df", "-s", "65000", "127.0.0.1"]);
+    assert!(text.starts_with("{\"type\":\"reply\""), "{text}");
+    host.run("ip link set lo mtu 1400");
+    let (_, text, _) = ping(&host, &["-c", "1", "--json-lines", "--df", "-s", "1400", "127.0.0.1"]);
+    assert!(text.starts_with("{\"type\":\"not-sent\""), "{text}");
+    assert!(text.contains("\"mtu\":{\"mtu\":1400,\"from\":null}"), "{text}");
+    for more in [&[][..], &["--json-lines"]] {
+        let mut command = netwhy();
+        command.args(["ping", "--netns", &host.name, "-i", "200ms", "127.0.0.1"]).args(more);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("netwhy");
+        let mut line = String::new();
+        let mut reader = BufReader::new(child.stdout.take().expect("standard output"));
+        reader.read_line(&mut line).expect("a line");
+        assert!(line.contains("127.0.0.1"), "{line}");
+        drop(reader);
+        assert_eq!(ends_soon(&mut child), Some(0), "{more:?}");
+    }
 }
 
 #[test]

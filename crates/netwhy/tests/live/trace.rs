@@ -1,8 +1,11 @@
 //! `netwhy trace`: a chain of routers, compared with traceroute; changed headers; the path MTU.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use serde_json::Value;
 
-use super::host::{Host, need, need_little, output};
+use super::host::{Host, ends_soon, need, need_little, output};
 use super::tool::netwhy;
 
 /// Hosts in a chain: the first traces, the last is the target, those between are routers.
@@ -278,11 +281,58 @@ fn changed_headers_and_small_mtus_are_located() {
         assert_eq!(route["path_mtu"], 1400, "{more:?}");
         assert!(route["notes"][0].as_str().is_some_and(|note| note.contains("hop 2")), "{route:#}");
     }
+    // ping names the router and the MTU, by ICMP, and by the kernel's error queue for UDP.
+    for (more, from) in [
+        (&["198.18.4.2"][..], "198.18.2.2"),
+        (&["--udp", "198.18.4.2"], "198.18.2.2"),
+        (&["198.18.4.2:81"], "198.18.2.2"),
+        (&["fd00:4::2"], "fd00:2::2"),
+    ] {
+        let ping = |with: &[&str]| {
+            let mut command = netwhy();
+            command.args(["ping", "--netns", &chain.0[0].name, "-c", "2", "-i", "50ms", "--df"]);
+            let done = output(command.args(["-s", "1400"]).args(with).args(more));
+            String::from_utf8_lossy(&done.stdout).into_owned()
+        };
+        let document: Value = serde_json::from_str(&ping(&["--json"])).expect("JSON");
+        let mtu = &document["pings"][0]["mtu"];
+        assert_eq!((&mtu["mtu"], &mtu["from"]), (&1400.into(), &from.into()), "{document:#}");
+        let text = self::words(&ping(&[]));
+        assert!(text.contains(&format!("from {from}: seq 1, MTU 1400 B")), "{text}");
+        let summary = format!("MTU 1400 B: {from} reports it for its next link; -s ");
+        assert!(text.contains(&summary), "{text}");
+    }
     // And no router reports it.
     router.run("iptables -A OUTPUT -p icmp --icmp-type fragmentation-needed -j DROP");
     let route = chain.route(&["--mtu", "-W", "300ms", "198.18.4.2"]);
     assert_eq!(route["path_mtu"], 1400, "{route:#}");
     assert!(route["notes"].to_string().contains("black hole"), "{route:#}");
+}
+
+#[test]
+fn rounds_are_printed_as_they_come_until_their_reader_goes_away() {
+    let Some(_permit) = need_little(&["ip"]) else { return };
+    let host = Host::new();
+    let watch = ["trace", "--netns", &host.name, "-n", "--watch=200ms", "127.0.0.1"];
+    let done = output(netwhy().args(watch).args(["-c", "2", "--json-lines"]));
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let types: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
+    assert_eq!(types, ["round", "round", "summary"], "{text}");
+    assert_eq!(lines[1]["route"]["hops"][0]["sent"], 2, "{text}");
+    assert_eq!(lines[2]["route"]["reached"], true, "{text}");
+    for more in [&[][..], &["--json-lines"]] {
+        let mut command = netwhy();
+        let child = command.args(watch).args(more).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("netwhy");
+        let mut line = String::new();
+        let mut reader = BufReader::new(child.stdout.take().expect("standard output"));
+        reader.read_line(&mut line).expect("a line");
+        assert!(!line.is_empty());
+        drop(reader);
+        assert_eq!(ends_soon(&mut child), Some(0), "{more:?}");
+    }
 }
 
 #[test]

@@ -217,14 +217,14 @@ fn a_server_keeps_its_limits() {
     let errors = report["transfer"]["errors"].to_string();
     assert!(errors.contains("server: the limit of bytes is reached"), "{errors}");
 
-    // Clients that send nothing, garbage, or unknown sessions are disconnected and do no harm.
+    // Clients that send garbage or unknown sessions are disconnected and do no harm.
     let _strangers = host.python(
         "import socket,time\nk=[]\nfor i in range(200):\n s=socket.socket()\n \
-         s.connect(('127.0.0.1',7717))\n k.append(s)\n try: s.sendall([b'',b'GET / HTTP/1.0\\r\\n\\r\\n'+\
-         b'x'*99,b'nwxfer\\r\\n\\0\\1\\0\\1'+b'\\xff'*20+b'\\xff'*20000][i%3])\n except OSError: pass\n\
-         time.sleep(60)",
+         s.connect(('127.0.0.1',7717))\n k.append(s)\n try: s.sendall([b'GET / HTTP/1.0\\r\\n\\r\\n'+\
+         b'x'*99,b'nwxfer\\r\\n\\0\\1\\0\\1'+b'\\xff'*20+b'\\xff'*20000][i%2])\n except OSError: pass\n\
+         k=socket.create_server(('127.0.0.1',7718)),k\ntime.sleep(60)",
     );
-    pause(7000);
+    host.wait_for_listener(7718);
     let report = json(&host, &[&["127.0.0.1", "-n", "2"], &right[..]].concat());
     assert_eq!(report["transfer"]["completed"], 2);
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("status");
@@ -240,6 +240,54 @@ fn a_server_keeps_its_limits() {
     pause(1500);
     refused(&right, "already has 1 client");
     interrupted(first);
+}
+
+/// Silent connections, those that send one byte after the other, and those that know no token.
+const STRANGERS: &str = "\
+import socket,time
+kept=[socket.create_connection(('127.0.0.1',7717)) for _ in range(400)]
+open=b'nwxfer\\r\\n\\0\\1'+bytes(22)
+kept.append(socket.create_server(('127.0.0.1',7718)))
+for n in range(60):
+ for c in kept[:200]:
+  try: c.send(open[n%32:n%32+1])
+  except OSError: pass
+ try:
+  c=socket.create_connection(('127.0.0.1',7717)); c.sendall(open); c.recv(40); c.sendall(bytes(96))
+ except OSError: pass
+ time.sleep(1)";
+
+#[test]
+fn strangers_do_not_lock_out_those_who_know_the_token() {
+    let Some(_permit) = need_little(&["ip", "python3"]) else { return };
+    let host = Host::new();
+    let mut command = netwhy();
+    command.args(["transfer", "serve", "--netns", &host.name, "--token", "right"]);
+    let log = tempfile::NamedTempFile::new().expect("a file");
+    command.stdin(Stdio::null()).stderr(log.reopen().expect("a file"));
+    let mut server = Program(command.spawn().expect("a server"));
+    host.wait_for_listener(7717);
+    let _strangers = host.python(STRANGERS);
+    host.wait_for_listener(7718);
+    let files =
+        || std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("its open files").count();
+    let right = ["127.0.0.1", "--token", "right", "--size", "1M", "-n", "2", "--no-capture"];
+    for direction in ["down", "up"] {
+        let more = ["--direction", direction, "--streams", "8"];
+        let report = json(&host, &[&right[..], &more].concat());
+        assert_eq!(report["transfer"]["completed"], 16);
+        assert!(files() < 200, "{}", files());
+    }
+    let (code, _, errors) = transfer(&host, &["127.0.0.1", "--token", "wrong", "--for", "3s"]);
+    assert_eq!(code, Some(3), "{errors}");
+    assert!(errors.contains("the token is wrong"), "{errors}");
+    signal(server.id(), rustix::process::Signal::INT);
+    assert!(server.0.wait().expect("its end").success());
+    let log = std::fs::read_to_string(log.path()).expect("its log");
+    let refused = log.lines().filter(|line| line.contains(" refused")).count();
+    // Ten a minute; a loaded machine may take two.
+    assert!((11..=33).contains(&refused), "{log}");
+    assert!(log.contains(" more refused in the last "), "{log}");
 }
 
 /// Ctrl-C ends a transfer with the result so far.

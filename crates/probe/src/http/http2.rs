@@ -6,10 +6,12 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::client::SendRequest;
+use h2::RecvStream;
+use h2::client::{Builder, ResponseFuture, SendRequest};
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -19,6 +21,7 @@ use tokio_rustls::TlsConnector;
 
 use super::failure::Failure;
 use super::origin::{Address, Origin, assign};
+use super::response::{MAX_HEAD_BYTES, MAX_INTERIM_RESPONSES, TOO_MANY_INTERIM};
 use super::schedule::Schedule;
 use super::stats::{RequestTimes, Stats};
 use super::thread::{LiveReporter, ThreadSetup, nanos, thread_cpu_time};
@@ -176,6 +179,9 @@ async fn connection(shared: Rc<Shared>, number: usize) {
                 if !shared.setup.limit.take() {
                     return;
                 }
+                if let Failure::Connect(errno) = failure {
+                    shared.setup.first.failed(errno);
+                }
                 shared.begin(start);
                 shared.fail(&failure);
                 sleep(back_off(&mut failures)).await;
@@ -216,6 +222,7 @@ async fn connect(shared: &Shared, origin: &Origin) -> Result<SendRequest<Bytes>,
     socket.set_nodelay(true).map_err(failed)?;
     let connected = shared.now();
     shared.stats.borrow_mut().record_connect(start, connected);
+    shared.setup.first.established();
     let (Some(name), Some(tls)) = (&origin.tls, &shared.tls) else {
         return handshake(socket).await;
     };
@@ -232,7 +239,9 @@ async fn connect(shared: &Shared, origin: &Origin) -> Result<SendRequest<Bytes>,
 async fn handshake(
     socket: impl AsyncRead + AsyncWrite + Unpin + 'static,
 ) -> Result<SendRequest<Bytes>, Failure> {
-    let (sender, driver) = h2::client::handshake(socket).await.map_err(failure)?;
+    let mut builder = Builder::new();
+    builder.max_header_list_size(MAX_HEAD_BYTES as u32).enable_push(false);
+    let (sender, driver) = builder.handshake(socket).await.map_err(failure)?;
     tokio::task::spawn_local(async move { drop(driver.await) });
     Ok(sender)
 }
@@ -294,12 +303,15 @@ async fn exchange(
 ) -> Result<Exchanged, Failure> {
     std::future::poll_fn(|context| sender.poll_ready(context)).await.map_err(failure)?;
     let first_sent = shared.now();
-    let (response, mut stream) = sender.send_request(head, body.is_empty()).map_err(failure)?;
+    let (mut response, mut stream) = sender.send_request(head, body.is_empty()).map_err(failure)?;
     if !body.is_empty() {
         stream.send_data(body, true).map_err(failure)?;
     }
     let last_sent = shared.now();
-    let response = response.await.map_err(failure)?;
+    let mut interim = 0;
+    let response =
+        std::future::poll_fn(|context| final_response(&mut response, &mut interim, context));
+    let response = response.await?;
     let first_received = shared.now();
     let status = response.status().as_u16();
     let mut body = response.into_body();
@@ -309,6 +321,24 @@ async fn exchange(
         body.flow_control().release_capacity(piece.len()).map_err(failure)?;
     }
     Ok(Exchanged { status, first_sent, last_sent, first_received })
+}
+
+/// The response after interim ones, which are counted.
+fn final_response(
+    response: &mut ResponseFuture,
+    interim: &mut u32,
+    context: &mut Context<'_>,
+) -> Poll<Result<http::Response<RecvStream>, Failure>> {
+    while let Poll::Ready(Some(one)) = response.poll_informational(context) {
+        *interim += 1;
+        if let Err(error) = one {
+            return Poll::Ready(Err(failure(error)));
+        }
+        if *interim > MAX_INTERIM_RESPONSES {
+            return Poll::Ready(Err(Failure::Malformed(TOO_MANY_INTERIM)));
+        }
+    }
+    std::pin::Pin::new(response).poll(context).map_err(failure)
 }
 
 fn failure(error: h2::Error) -> Failure {

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use sys::Stop;
 
+use super::first_connections::FirstConnections;
 use super::non_empty::NonEmpty;
 use super::origin::{Origin, resolve_origins};
 use super::plan::{Plan, RequestLimit};
@@ -51,10 +52,12 @@ impl PreparedLoad {
     ///
     /// # Errors
     ///
-    /// A thread or its event queue cannot be created.
+    /// A thread or its event queue cannot be created; no connection can be established.
     pub fn run(self, stop: &Stop, live: &Arc<LiveCounts>) -> Result<LoadResult, Error> {
         let start = Instant::now();
         let limit = RequestLimit::new(self.plan.count);
+        let stop = &stop.child();
+        let first = Arc::new(FirstConnections::new(self.plan.connections, stop.clone()));
         let mut threads = Vec::new();
         for number in 0..self.plan.threads {
             let setup = ThreadSetup {
@@ -66,6 +69,7 @@ impl PreparedLoad {
                 start,
                 stop: stop.clone(),
                 live: Arc::clone(live),
+                first: Arc::clone(&first),
             };
             let builder = std::thread::Builder::new().name(format!("http {number}"));
             let run = if self.plan.http2 { http2::run } else { worker::run };
@@ -84,7 +88,7 @@ impl PreparedLoad {
                 Err(_) => failed = Some(Error::Failed("a thread of the load panicked".to_string())),
             }
         }
-        match failed {
+        match failed.or_else(|| first.error(&self.origins)) {
             Some(error) => Err(error),
             None => all.into_result(&self.plan, &self.origins, &self.name_lookup_us),
         }

@@ -20,6 +20,7 @@
 mod client_limits;
 mod connection;
 mod failure;
+mod first_connections;
 mod http2;
 mod intervals;
 mod load;

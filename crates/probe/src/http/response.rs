@@ -6,9 +6,13 @@ use std::mem::MaybeUninit;
 
 use httparse::{ParserConfig, Response, Status};
 
-/// Longest head, and most fields in it.
-const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Longest head, and most fields in it and in a trailer.
+pub(super) const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_FIELDS: usize = 100;
+/// Most interim responses before a final one, as Python's http.client and Ruby's net/http have it.
+pub(super) const MAX_INTERIM_RESPONSES: u32 = 100;
+/// The error beyond that.
+pub(super) const TOO_MANY_INTERIM: Malformed = "more than 100 interim responses (1xx)";
 /// Longest chunk-size line and longest trailer field.
 const MAX_LINE_BYTES: usize = 4 << 10;
 
@@ -20,6 +24,9 @@ pub struct ResponseParser {
     incomplete: Vec<u8>,
     status: u16,
     keep_alive: bool,
+    /// Interim responses before this one, and fields of its trailer.
+    interim_responses: u32,
+    trailer_fields: usize,
 }
 
 /// What the next byte belongs to.
@@ -112,7 +119,10 @@ impl ResponseParser {
                         }
                         State::ChunkEnd => self.state = State::ChunkSize,
                         _ if line.is_empty() => return Ok(self.complete(used)),
-                        _ => {}
+                        _ if self.trailer_fields == MAX_FIELDS => {
+                            return Err("more than 100 trailer fields");
+                        }
+                        _ => self.trailer_fields += 1,
                     }
                 }
                 State::BodyUntilClose => return Ok(Parsed::Incomplete),
@@ -136,6 +146,7 @@ impl ResponseParser {
 
     fn complete(&mut self, used: usize) -> Parsed {
         self.state = State::Head;
+        (self.interim_responses, self.trailer_fields) = (0, 0);
         Parsed::Complete { used, status: self.status, keep_alive: self.keep_alive }
     }
 
@@ -162,6 +173,12 @@ impl ResponseParser {
         // An interim response (100 Continue, 103 Early Hints) precedes the final one.
         let interim = (100..=199).contains(&head.status) && head.status != 101;
         self.state = if interim { State::Head } else { head.body };
+        if interim {
+            self.interim_responses += 1;
+            if self.interim_responses > MAX_INTERIM_RESPONSES {
+                return Err(TOO_MANY_INTERIM);
+            }
+        }
         Ok(Some(head.bytes.saturating_sub(before)))
     }
 
@@ -331,6 +348,25 @@ mod tests {
         let endless = vec![b'a'; MAX_HEAD_BYTES * 2];
         let head = [b"HTTP/1.1 200 OK\r\nA: ", &endless[..]].concat();
         assert_eq!(read(&head, 1_000, false), Err("head longer than 64 KiB"));
+    }
+
+    #[test]
+    fn interim_responses_and_trailer_fields_are_limited() {
+        let interim = |count| [b"HTTP/1.1 100 Continue\r\n\r\n".repeat(count), LONG.to_vec()];
+        let limit = MAX_INTERIM_RESPONSES as usize;
+        let allowed = [interim(limit), interim(limit)].concat().concat();
+        let endless = interim(limit + 1).concat();
+        let trailer = |count| {
+            let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n".to_vec();
+            [head, b"A: b\r\n".repeat(count), b"\r\n".to_vec()].concat()
+        };
+        for size in [7, 99_999] {
+            assert_eq!(read(&allowed, size, false), Ok(vec![(200, true); 2]));
+            assert_eq!(read(&endless, size, false), Err(TOO_MANY_INTERIM));
+            assert_eq!(read(&trailer(MAX_FIELDS).repeat(2), size, false).unwrap().len(), 2);
+            let long = read(&trailer(MAX_FIELDS + 1), size, false);
+            assert_eq!(long, Err("more than 100 trailer fields"));
+        }
     }
 
     proptest! {

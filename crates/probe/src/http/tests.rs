@@ -120,11 +120,33 @@ fn threads_share_the_connections_and_the_count() {
 }
 
 #[test]
-fn each_request_to_a_closed_port_is_counted_as_refused() {
+fn a_load_on_a_closed_port_ends_at_once() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let load = load(Plan { count: Some(6), ..test_plan(&format!("http://{port}/")) });
-    assert_eq!(load.errors.connect["ECONNREFUSED"], 6);
-    assert_eq!((load.requests, load.connections_opened), (0, 0));
+    for http2 in [false, true] {
+        let duration = Some(Duration::from_secs(600));
+        let plan = test_plan(&format!("http://{port}/"));
+        let ready = prepare(Plan { count: None, duration, http2, ..plan }).unwrap();
+        let ended = ready.run(&Stop::new(), &Arc::new(LiveCounts::default())).unwrap_err();
+        let why = format!("cannot connect to {port}: Connection refused; nothing listens there");
+        assert!(ended.to_string().starts_with(&why), "{ended}");
+    }
+}
+
+#[test]
+fn refused_connections_of_a_server_that_was_there_are_counted() {
+    // It accepts one connection, responds once, and is gone.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (connection, _) = listener.accept().unwrap();
+        drop(listener);
+        head(&mut BufReader::new(connection.try_clone().unwrap()));
+        (&connection).write_all(HELLO).unwrap();
+    });
+    let plan = Plan { connections: 1, count: Some(8), ..test_plan(&format!("http://{address}/")) };
+    let load = load(plan);
+    assert_eq!((load.requests, load.errors.total()), (1, 7));
+    assert!(load.errors.connect["ECONNREFUSED"] >= 5, "{:?}", load.errors);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use sys::Stop;
 
+use super::first_connections::FirstConnections;
 use super::non_empty::NonEmpty;
 use super::origin::Origin;
 use super::plan::{Plan, RequestLimit};
@@ -38,6 +39,7 @@ pub(super) struct ThreadSetup {
     pub(super) start: Instant,
     pub(super) stop: Stop,
     pub(super) live: Arc<LiveCounts>,
+    pub(super) first: Arc<FirstConnections>,
 }
 
 impl ThreadSetup {

@@ -9,7 +9,10 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::plan::Trust;
-use crate::{Error, os_error_text};
+use crate::Error;
+
+/// Largest file of certificates: all that browsers trust are 200 KiB.
+const MAX_CA_BYTES: u64 = 16 << 20;
 
 /// The TLS configuration of a load. Sessions are resumed, as browsers do.
 pub(super) fn config(trust: &Trust) -> Result<ClientConfig, Error> {
@@ -30,7 +33,7 @@ pub(super) fn config(trust: &Trust) -> Result<ClientConfig, Error> {
             let unusable = |why: String| {
                 Error::Usage(format!("cannot read certificates from {}: {why}", path.display()))
             };
-            let bytes = std::fs::read(path).map_err(|error| unusable(os_error_text(&error)))?;
+            let bytes = crate::file::read(path, MAX_CA_BYTES).map_err(unusable)?;
             for certificate in CertificateDer::pem_slice_iter(&bytes) {
                 let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
                 roots.add(certificate).map_err(|error| unusable(error.to_string()))?;

@@ -15,6 +15,9 @@ use rustls::{ClientConfig, ClientConnection};
 
 use super::origin::Address;
 
+/// Most reads in a row that bring no data: a record arrives in a few, and tickets of sessions are few.
+const MAX_READS_WITHOUT_DATA: usize = 1000;
+
 /// A socket, with or without TLS.
 pub(super) struct Transport {
     socket: OwnedFd,
@@ -165,7 +168,7 @@ impl Transport {
             }
             return Ok(recv(&self.socket, into, RecvFlags::empty())?.0);
         };
-        loop {
+        for _ in 0..MAX_READS_WITHOUT_DATA {
             match tls.reader().read(into) {
                 Ok(read) => return Ok(read),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -174,6 +177,7 @@ impl Transport {
             }
             fill(tls, &self.socket)?;
         }
+        Err(TransportError::Tls("TLS messages without data, and no end of them".to_string()))
     }
 
     /// How long the bytes that were read last lay in the socket; `None`: without a kernel time stamp.

@@ -29,6 +29,8 @@ pub enum EventKind {
         ttl: Option<u8>,
         /// Bytes of the message.
         bytes: Option<u32>,
+        /// MTU of the next link, bytes, if the packet was too large for it.
+        mtu: Option<u32>,
         /// Round-trip time; `None` for a router's ICMP error and for duplicates.
         round_trip: Option<Duration>,
         /// Whether it came after the timeout.

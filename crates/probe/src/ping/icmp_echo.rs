@@ -8,9 +8,8 @@ use sys::probe_socket::{ProbeSocket, SocketKind};
 use wire::packet::build;
 use wire::packet::icmp::Icmp;
 
-use super::method::{MethodEvent, ProbeMethod, Reply, ReplyTo};
+use super::method::{MethodEvent, NotSent, ProbeMethod, Reply, ReplyTo};
 use super::settings::{PingTarget, Settings};
-use crate::error::send_error_text;
 use crate::socket::{SequencedSocket, SocketEvent};
 use crate::{Error, random, route};
 
@@ -66,12 +65,12 @@ fn not_permitted(error: sys::Error) -> Error {
 }
 
 impl Echoes {
-    /// Sequence number and kind of a reply; `None`: it belongs to other echoes.
-    fn reply(&self, message: &[u8]) -> Option<(u16, ReplyKind)> {
+    /// Sequence number and kind of a reply, and its MTU; `None`: it belongs to other echoes.
+    fn reply(&self, message: &[u8]) -> Option<(u16, ReplyKind, Option<u32>)> {
         let v6 = self.target.is_ipv6();
         match Icmp::parse(v6, message)? {
             Icmp::Reply(echo) if echo.id == self.id || !self.raw => {
-                Some((echo.sequence, ReplyKind::EchoReply))
+                Some((echo.sequence, ReplyKind::EchoReply, None))
             }
             Icmp::Error(error) => {
                 let quoted = error.quoted.filter(|quoted| quoted.destination == self.target)?;
@@ -80,7 +79,7 @@ impl Echoes {
                 }
                 let (id, sequence) = quoted.echo()?;
                 // A NAT that changed the identifier restores it in the quoted packet.
-                (id == self.id).then_some((sequence, error.kind))
+                (id == self.id).then_some((sequence, error.kind, error.mtu))
             }
             Icmp::Request(_) | Icmp::Reply(_) | Icmp::Other(..) => None,
         }
@@ -93,13 +92,13 @@ fn sequence_of(echo: &[u8]) -> Option<u16> {
 }
 
 impl ProbeMethod for EchoMethod {
-    fn send(&mut self, number: u64) -> Result<(), String> {
+    fn send(&mut self, number: u64) -> Result<(), NotSent> {
         let Echoes { target, id, .. } = self.echoes;
         self.payload.clear();
         self.payload.resize(self.payload_bytes, 0x2e);
         build::echo(&mut self.packet, target.is_ipv6(), id, number as u16, &self.payload);
         let sent = self.socket.send(number, &self.packet, Some(target));
-        sent.map_err(|errno| send_error_text(errno, target))
+        sent.map_err(|errno| NotSent::new(errno, target))
     }
 
     fn poll(&mut self, report: &mut dyn FnMut(MethodEvent)) -> Result<(), Error> {
@@ -107,7 +106,7 @@ impl ProbeMethod for EchoMethod {
         self.socket.poll(&mut |event| match event {
             SocketEvent::Sent(number, at) => report(MethodEvent::Sent(number, at)),
             // Echo sockets get ICMP errors this way, with the echo request that they are about.
-            SocketEvent::IcmpError { kind, from, payload, at } if !echoes.raw => {
+            SocketEvent::IcmpError { kind, from, mtu, payload, at } if !echoes.raw => {
                 if let Some(sequence) = sequence_of(payload) {
                     let to = ReplyTo::Sequence(sequence);
                     report(MethodEvent::Reply(Reply {
@@ -116,19 +115,21 @@ impl ProbeMethod for EchoMethod {
                         from,
                         ttl: None,
                         bytes: None,
+                        mtu,
                         at,
                     }));
                 }
             }
             SocketEvent::IcmpError { .. } => {}
             SocketEvent::Packet { bytes, received, at } => {
-                if let Some((sequence, kind)) = echoes.reply(bytes) {
+                if let Some((sequence, kind, mtu)) = echoes.reply(bytes) {
                     report(MethodEvent::Reply(Reply {
                         to: ReplyTo::Sequence(sequence),
                         kind,
                         from: received.from,
                         ttl: received.ttl,
                         bytes: u32::try_from(bytes.len()).ok(),
+                        mtu,
                         at,
                     }));
                 }

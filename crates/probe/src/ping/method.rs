@@ -5,8 +5,10 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use model::ReplyKind;
+use rustix::io::Errno;
 
 use crate::Error;
+use crate::error::send_error_text;
 use crate::socket::Timestamp;
 
 /// Which packet a reply belongs to.
@@ -28,6 +30,8 @@ pub(super) struct Reply {
     pub(super) ttl: Option<u8>,
     /// Bytes of the message: of ICMP with its header, of UDP the payload.
     pub(super) bytes: Option<u32>,
+    /// MTU of the next link, bytes, if the packet was too large for it.
+    pub(super) mtu: Option<u32>,
     pub(super) at: Timestamp,
 }
 
@@ -43,6 +47,20 @@ impl Reply {
             }
             _ => false,
         }
+    }
+}
+
+/// Why a packet could not be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NotSent {
+    pub(super) why: String,
+    /// Whether it is larger than this host's interface or route allows.
+    pub(super) too_large: bool,
+}
+
+impl NotSent {
+    pub(super) fn new(errno: Errno, target: IpAddr) -> Self {
+        NotSent { why: send_error_text(errno, target), too_large: errno == Errno::MSGSIZE }
     }
 }
 
@@ -62,7 +80,7 @@ pub(super) trait ProbeMethod {
     /// # Errors
     ///
     /// Why it could not be sent.
-    fn send(&mut self, number: u64) -> Result<(), String>;
+    fn send(&mut self, number: u64) -> Result<(), NotSent>;
 
     /// Reports all that was received.
     ///

@@ -1,20 +1,21 @@
 //! Sends packets to several targets at once, one target after the other within each interval.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use model::{Ping, PingMethod};
+use model::{Ping, PingMethod, PingMtu};
 use sys::Stop;
 
 use super::event::{Event, EventKind};
 use super::icmp_echo::EchoMethod;
-use super::method::{MethodEvent, ProbeMethod};
+use super::method::{MethodEvent, NotSent, ProbeMethod};
 use super::settings::{MIN_FLOOD_RATE, PingTarget, Protocol, Settings};
 use super::tcp_connect::ConnectMethod;
 use super::tcp_syn::SynMethod;
 use super::tracker::{Outcome, PacketTracker};
 use super::udp::UdpMethod;
-use crate::Error;
 use crate::socket::TIMESTAMPING_STARTUP;
+use crate::{Error, route};
 
 /// Longest wait before [`Stop`] is checked again.
 const MAX_WAIT: Duration = Duration::from_millis(100);
@@ -25,7 +26,10 @@ struct Pinger {
     tracker: PacketTracker,
     /// When the next packet is due.
     next_due: Instant,
+    /// When the first and the last packet were sent.
+    first_sent: Option<Instant>,
     last_sent: Option<Instant>,
+    to: SocketAddr,
 }
 
 /// Pings all targets until the count, the duration or `stop`; reports each packet.
@@ -60,7 +64,8 @@ pub fn run(
         let tracker = PacketTracker::new(target.to.ip(), settings.timeout, result);
         // Targets share the interval evenly.
         let offset = settings.interval.mul_f64(index as f64 / targets.len() as f64);
-        pingers.push(Pinger { method, tracker, next_due: start + offset, last_sent: None });
+        let (next_due, to) = (start + offset, target.to);
+        pingers.push(Pinger { method, tracker, next_due, first_sent: None, last_sent: None, to });
     }
     let end = settings.duration.map(|duration| start + duration);
     while !stop.is_set() {
@@ -85,7 +90,7 @@ pub fn run(
             pinger.poll(index, report)?;
         }
     }
-    Ok(pingers.iter().map(|pinger| pinger.tracker.result(start.elapsed())).collect())
+    Ok(pingers.iter().map(|pinger| pinger.result(start.elapsed(), settings)).collect())
 }
 
 /// Opens the sockets for a target; `targets`: how many are pinged.
@@ -125,16 +130,43 @@ impl Pinger {
     fn send(&mut self, index: usize, settings: &Settings, report: &mut dyn FnMut(Event)) {
         let sequence = self.tracker.next_number();
         let now = Instant::now();
-        let result = self.method.send(sequence);
+        let result = self.method.send(sequence).map_err(|error| self.why(error, settings));
         if let Err(why) = &result {
             let kind = EventKind::SendError(why.clone());
             report(Event { target: index, sequence, kind });
         }
         self.tracker.sent(now, result);
+        self.first_sent.get_or_insert(now);
         self.last_sent = Some(now);
         let spacing = settings.spacing();
         // A delay is not made up for by a burst.
         self.next_due = (self.next_due + spacing).max(now + spacing / 2);
+    }
+
+    /// Why a packet was not sent, with the MTU that it exceeds.
+    fn why(&mut self, error: NotSent, settings: &Settings) -> String {
+        let known = error.too_large.then(|| route::mtu(self.to, &settings.socket(self.to.ip())));
+        match known.flatten() {
+            Some(mtu) => {
+                self.tracker.record_mtu(PingMtu { mtu, from: None });
+                let to = self.to.ip();
+                format!(
+                    "cannot send to {to}: larger than the MTU of the interface, {mtu} B (see: ip link)"
+                )
+            }
+            None => error.why,
+        }
+    }
+
+    fn result(&self, elapsed: Duration, settings: &Settings) -> Ping {
+        let packets = self.tracker.next_number().saturating_sub(2);
+        let time = self.first_sent.zip(self.last_sent).map(|(first, last)| last - first);
+        let time = time.filter(|time| packets > 0 && !time.is_zero());
+        Ping {
+            sent_per_s: time.map(|time| packets as f64 / time.as_secs_f64()),
+            max_per_s: Some(1.0 / settings.spacing().as_secs_f64().max(1e-9)),
+            ..self.tracker.result(elapsed)
+        }
     }
 
     fn poll(&mut self, index: usize, report: &mut dyn FnMut(Event)) -> Result<(), Error> {
@@ -152,7 +184,9 @@ impl Pinger {
                     Outcome::Unknown => return,
                 };
                 let (kind, from, ttl, bytes) = (reply.kind, reply.from, reply.ttl, reply.bytes);
-                let kind = EventKind::Reply { kind, from, ttl, bytes, round_trip, late, duplicate };
+                let mtu = reply.mtu;
+                let kind =
+                    EventKind::Reply { kind, from, ttl, bytes, mtu, round_trip, late, duplicate };
                 report(Event { target: index, sequence, kind });
             }
         })

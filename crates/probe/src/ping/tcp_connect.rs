@@ -9,9 +9,8 @@ use model::ReplyKind;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::method::{MethodEvent, ProbeMethod, Reply, ReplyTo};
+use super::method::{MethodEvent, NotSent, ProbeMethod, Reply, ReplyTo};
 use super::settings::Settings;
-use crate::error::send_error_text;
 use crate::socket::Timestamp;
 use crate::{Error, route};
 
@@ -69,8 +68,8 @@ fn errno(error: &std::io::Error) -> Errno {
 }
 
 impl ProbeMethod for ConnectMethod {
-    fn send(&mut self, number: u64) -> Result<(), String> {
-        let failed = |error: std::io::Error| send_error_text(errno(&error), self.to.ip());
+    fn send(&mut self, number: u64) -> Result<(), NotSent> {
+        let failed = |error: std::io::Error| NotSent::new(errno(&error), self.to.ip());
         let socket = self.socket().map_err(failed)?;
         match socket.connect(&SockAddr::from(self.to)) {
             Ok(()) => self.completed.push((number, Ok(()), Instant::now())),
@@ -117,6 +116,7 @@ impl ProbeMethod for ConnectMethod {
                 from: self.to.ip(),
                 ttl: None,
                 bytes: None,
+                mtu: None,
                 at: Timestamp { process: at, kernel: None },
             }));
         }

@@ -9,9 +9,8 @@ use sys::probe_socket::{ProbeSocket, SocketKind};
 use wire::packet::icmp::{Icmp, Quoted};
 use wire::packet::{build, tcp};
 
-use super::method::{MethodEvent, ProbeMethod, Reply, ReplyTo};
+use super::method::{MethodEvent, NotSent, ProbeMethod, Reply, ReplyTo};
 use super::settings::{MIN_FLOOD_RATE, PingTarget, Settings};
-use crate::error::send_error_text;
 use crate::socket::{SequencedSocket, SocketEvent};
 use crate::{Error, random, route};
 
@@ -108,10 +107,10 @@ impl Syns {
         Some((ReplyTo::Sequence((offset / self.sequence_step()) as u16), kind))
     }
 
-    /// Which SYN an ICMP error is about, and its kind; `None`: it belongs to other packets.
-    fn icmp_error(&self, message: &[u8]) -> Option<(ReplyTo, ReplyKind)> {
+    /// Which SYN an ICMP error is about, its kind and MTU; `None`: it belongs to other packets.
+    fn icmp_error(&self, message: &[u8]) -> Option<(ReplyTo, ReplyKind, Option<u32>)> {
         let Icmp::Error(error) = Icmp::parse(self.target.is_ipv6(), message)? else { return None };
-        Some((self.quoted(&error.quoted?)?, error.kind))
+        Some((self.quoted(&error.quoted?)?, error.kind, error.mtu))
     }
 
     fn quoted(&self, quoted: &Quoted<'_>) -> Option<ReplyTo> {
@@ -142,16 +141,17 @@ impl Syns {
 }
 
 impl ProbeMethod for SynMethod {
-    fn send(&mut self, number: u64) -> Result<(), String> {
+    fn send(&mut self, number: u64) -> Result<(), NotSent> {
         let Syns { source, target, port, payload, .. } = &self.syns;
         let Some(local_port) = self.syns.local_port(number) else {
-            return Err("there is no local port to send from".to_string());
+            let why = "there is no local port to send from".to_string();
+            return Err(NotSent { why, too_large: false });
         };
         let (ends, ports) = ((*source, *target), (local_port, *port));
         let sequence = self.syns.tcp_sequence(number);
         build::syn(&mut self.packet, ends, ports, sequence, payload);
         let sent = self.segments.send(number, &self.packet, Some(*target));
-        sent.map_err(|errno| send_error_text(errno, *target))
+        sent.map_err(|errno| NotSent::new(errno, *target))
     }
 
     fn poll(&mut self, report: &mut dyn FnMut(MethodEvent)) -> Result<(), Error> {
@@ -161,9 +161,13 @@ impl ProbeMethod for SynMethod {
             SocketEvent::IcmpError { .. } => {}
             SocketEvent::Packet { bytes, received, at } => {
                 let (from, ttl) = (received.from, received.ttl);
-                let reply = if is_icmp { syns.icmp_error(bytes) } else { syns.reply(bytes, from) };
-                if let Some((to, kind)) = reply {
-                    report(MethodEvent::Reply(Reply { to, kind, from, ttl, bytes: None, at }));
+                let reply = match is_icmp {
+                    true => syns.icmp_error(bytes),
+                    false => syns.reply(bytes, from).map(|(to, kind)| (to, kind, None)),
+                };
+                if let Some((to, kind, mtu)) = reply {
+                    let reply = Reply { to, kind, from, ttl, bytes: None, mtu, at };
+                    report(MethodEvent::Reply(reply));
                 }
             }
         };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use model::{Ping, PingClock, PingReplies, ReplyKind};
+use model::{Ping, PingClock, PingMtu, PingReplies, ReplyKind};
 
 use super::method::{Reply, ReplyTo};
 use crate::rtt::RttStats;
@@ -162,6 +162,9 @@ impl PacketTracker {
             State::Outstanding => packet.state = State::Completed,
         }
         self.count(reply.kind, reply.from);
+        if let (ReplyKind::TooBig, Some(mtu)) = (reply.kind, reply.mtu) {
+            self.record_mtu(PingMtu { mtu, from: Some(reply.from) });
+        }
         if !reply.is_from_target(self.target) {
             self.result.lost += 1;
             return Outcome::RouterError { number };
@@ -175,6 +178,13 @@ impl PacketTracker {
             self.result.clock.process_timed += 1;
         }
         Outcome::Received { number, round_trip, kernel_timed: kernel_time.is_some() }
+    }
+
+    /// A packet was larger than this MTU.
+    pub(super) fn record_mtu(&mut self, met: PingMtu) {
+        if self.result.mtu.is_none_or(|known| met.mtu < known.mtu) {
+            self.result.mtu = Some(met);
+        }
     }
 
     fn count(&mut self, kind: ReplyKind, from: IpAddr) {
@@ -267,6 +277,7 @@ mod tests {
             from: TARGET,
             ttl: Some(64),
             bytes: Some(64),
+            mtu: None,
             at: Timestamp { process, kernel: kernel.map(Duration::from_micros) },
         }
     }
@@ -326,6 +337,19 @@ mod tests {
         }
         let result = tracker.result(Duration::ZERO);
         assert_eq!((result.received, result.lost, result.replies.len()), (1, 1, 2));
+    }
+
+    #[test]
+    fn the_smallest_mtu_is_kept_with_its_router() {
+        let (mut tracker, now) = (tracker(), Instant::now());
+        for (number, mtu) in [(1, Some(1400)), (2, Some(1300)), (3, None), (4, Some(1350))] {
+            tracker.sent(now, Ok(()));
+            let from = IpAddr::from([198, 18, 9, number as u8]);
+            let kind = ReplyKind::TooBig;
+            tracker.reply(&Reply { kind, from, mtu, ..reply(number, now, None) });
+        }
+        let from = Some(IpAddr::from([198, 18, 9, 2]));
+        assert_eq!(tracker.result(Duration::ZERO).mtu, Some(PingMtu { mtu: 1300, from }));
     }
 
     #[test]

@@ -8,10 +8,9 @@ use model::ReplyKind;
 use sys::probe_socket::{ProbeSocket, SocketKind};
 use wire::packet::build;
 
-use super::method::{MethodEvent, ProbeMethod, Reply, ReplyTo};
+use super::method::{MethodEvent, NotSent, ProbeMethod, Reply, ReplyTo};
 use super::settings::{PingTarget, Settings};
 use crate::Error;
-use crate::error::send_error_text;
 use crate::socket::{SequencedSocket, SocketEvent};
 
 /// UDP datagrams to one target.
@@ -40,11 +39,11 @@ impl UdpMethod {
 }
 
 impl ProbeMethod for UdpMethod {
-    fn send(&mut self, number: u64) -> Result<(), String> {
+    fn send(&mut self, number: u64) -> Result<(), NotSent> {
         build::probe_payload(&mut self.payload, number as u16, self.payload_bytes);
         self.socket.clear_pending_error();
         let sent = self.socket.send(number, &self.payload, None);
-        sent.map_err(|errno| send_error_text(errno, self.to.ip()))
+        sent.map_err(|errno| NotSent::new(errno, self.to.ip()))
     }
 
     fn poll(&mut self, report: &mut dyn FnMut(MethodEvent)) -> Result<(), Error> {
@@ -55,9 +54,9 @@ impl ProbeMethod for UdpMethod {
         self.socket.poll(&mut |event| {
             report(match event {
                 SocketEvent::Sent(number, at) => MethodEvent::Sent(number, at),
-                SocketEvent::IcmpError { kind, from, payload, at } => {
+                SocketEvent::IcmpError { kind, from, mtu, payload, at } => {
                     let to = to(payload);
-                    MethodEvent::Reply(Reply { to, kind, from, ttl: None, bytes: None, at })
+                    MethodEvent::Reply(Reply { to, kind, from, ttl: None, bytes: None, mtu, at })
                 }
                 SocketEvent::Packet { bytes, received, at } => MethodEvent::Reply(Reply {
                     to: to(bytes),
@@ -65,6 +64,7 @@ impl ProbeMethod for UdpMethod {
                     from: received.from,
                     ttl: received.ttl,
                     bytes: u32::try_from(bytes.len()).ok(),
+                    mtu: None,
                     at,
                 }),
             });

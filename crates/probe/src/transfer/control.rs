@@ -46,7 +46,7 @@ impl<'a> Control<'a> {
         let lost = |what: &str, error: ConnectionError| match error {
             ConnectionError::Closed => failed(format!(
                 "{address} closed the connection before its {what}; is it netwhy transfer serve, of \
-                 the same version?"
+                 the same version, or has it too many connections?"
             )),
             error => {
                 failed(format!("no {what} from {address}: {error}; is it netwhy transfer serve?"))
@@ -64,8 +64,10 @@ impl<'a> Control<'a> {
         }
         let token = options.token.as_deref().unwrap_or_default();
         let no_reply = |error| lost("reply", error);
-        connection.write(&plan(options).bytes(&challenge, token)).map_err(no_reply)?;
-        let head = connection.read_array().map_err(no_reply)?;
+        let sent = connection.write(&plan(options).bytes(&challenge, token));
+        // A server that refused before it got the plan has closed the connection, after its reason.
+        let head =
+            connection.read_array().map_err(|error| no_reply(sent.err().unwrap_or(error)))?;
         let mut reason = vec![0; PlanReply::reason_bytes(&head)];
         connection.read_exact(&mut reason).map_err(no_reply)?;
         match PlanReply::parse(&head, &reason) {

@@ -13,6 +13,8 @@ use super::http::Url;
 pub const DEFAULT_PORT: u16 = 7717;
 /// Most concurrent streams of a session.
 pub const MAX_STREAMS: u32 = 64;
+/// Connections of a session in addition to its streams: control, and one that closes.
+pub(super) const EXTRA_CONNECTIONS: usize = 2;
 /// Largest buffer of a write, bytes.
 pub const MAX_BUFFER_BYTES: u32 = 64 << 20;
 /// Longest time for which a sender waits for each buffer.

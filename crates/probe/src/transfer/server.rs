@@ -1,13 +1,14 @@
 //! The server: serves what a client's plan says, within its limits, and nothing else.
 //!
-//! One thread for each of a bounded number of connections. A client that sends no valid request is
-//! disconnected. Memory does not grow with what a client requests: all data is sent from one buffer, and
-//! what is kept of a session is bounded.
+//! A connection waits in the pool of `unidentified` ones until its client has sent a valid request; only
+//! then it has a thread, of which there is a bounded number. Memory does not grow with what a client
+//! requests: all data is sent from one buffer, and what is kept of a session is bounded.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use model::TransferDirection;
@@ -16,25 +17,28 @@ use socket2::{Domain, Protocol, Socket, Type};
 use sys::Stop;
 use text::figures::bytes_as_given;
 
-use super::connection::{Connection, ConnectionError, set_congestion, wait};
-use super::options::{MAX_BUFFER_BYTES, MAX_STREAMS};
-use super::protocol::{
-    Challenge, Opening, Plan, PlanReply, REPORT_REQUEST, SessionId, UNTIL_TIME_IS_OVER,
-};
+use super::connection::{Connection, set_congestion};
+use super::event::Event;
+use super::options::{EXTRA_CONNECTIONS, MAX_BUFFER_BYTES, MAX_STREAMS};
+use super::protocol::{Challenge, Plan, PlanReply, REPORT_REQUEST, SessionId, UNTIL_TIME_IS_OVER};
+use super::refusals::Refusals;
 use super::session::{Session, lock};
 use super::sysctl;
+use super::unidentified::{Identified, Pool};
 use crate::{Error, os_error_text, random};
 
-/// How long a client has time for its opening and its plan.
+/// How long a client has time for a frame.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most connections that have not identified themselves yet.
-const MAX_UNIDENTIFIED: usize = 32;
-/// Connections of a session in addition to its streams: control, and one that closes.
-const EXTRA_CONNECTIONS: usize = 2;
 /// Length of the listener's accept queue.
 const BACKLOG: i32 = 128;
-/// Longest wait for a connection before the sessions' time is checked.
+/// Longest wait for connections before the sessions' time is checked.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+/// Most connections that are accepted before those in the pool are read.
+const MAX_ACCEPTED: usize = 32;
+/// Pause when no more files can be opened.
+const OPEN_FILES_WAIT: Duration = Duration::from_millis(100);
+/// Why a connection has no thread.
+const TOO_MANY: &str = "too many connections";
 /// Longest wait for the report request before the session's end is checked.
 const REPORT_WAIT: Duration = Duration::from_millis(200);
 
@@ -51,17 +55,6 @@ pub struct Limits {
     pub clients: usize,
 }
 
-/// Something that happened at a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A session of this client began; what it requested.
-    Began(SocketAddr, String),
-    /// A session of this client ended; the bytes sent and received.
-    Ended(SocketAddr, u64),
-    /// This client was refused, and why.
-    Refused(SocketAddr, String),
-}
-
 /// A listening server.
 pub struct Server {
     listener: TcpListener,
@@ -69,7 +62,7 @@ pub struct Server {
     /// What is sent: zeros.
     buffer: Vec<u8>,
     sessions: Mutex<BTreeMap<SessionId, Arc<Session>>>,
-    unidentified: AtomicUsize,
+    /// Connections that have a thread.
     connections: AtomicUsize,
 }
 
@@ -102,7 +95,6 @@ impl Server {
             limits,
             buffer: vec![0; MAX_BUFFER_BYTES as usize],
             sessions: Mutex::default(),
-            unidentified: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
         })
     }
@@ -116,43 +108,46 @@ impl Server {
     pub fn run(&self, stop: &Stop, time: Option<Duration>, report: &mut dyn FnMut(Event)) {
         let until = time.and_then(|time| Instant::now().checked_add(time));
         let (events, received) = mpsc::channel();
+        let mut refusals = Refusals::default();
         std::thread::scope(|scope| {
+            let mut pool = Pool::default();
             while !stop.is_set() && until.is_none_or(|until| Instant::now() < until) {
-                let next = Instant::now() + ACCEPT_WAIT;
-                let _ = wait(&self.listener, PollFlags::IN, stop, next);
-                received.try_iter().for_each(&mut *report);
+                pool.wait(&self.listener, ACCEPT_WAIT);
                 self.end_expired_sessions();
-                let Ok((stream, peer)) = self.listener.accept() else { continue };
-                if self.is_full() {
-                    report(Event::Refused(peer, "too many connections".to_string()));
-                    continue;
+                let displaced = self.accept(&mut pool);
+                let identified = pool.read(self.limits.token.is_some());
+                for identified in displaced.into_iter().chain(identified) {
+                    self.serve(scope, identified, stop, &events);
                 }
-                self.unidentified.fetch_add(1, Ordering::Relaxed);
-                self.connections.fetch_add(1, Ordering::Relaxed);
-                let events = events.clone();
-                let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
-                    self.serve(stream, peer, stop, &events);
-                    self.connections.fetch_sub(1, Ordering::Relaxed);
-                });
-                if thread.is_err() {
-                    self.unidentified.fetch_sub(1, Ordering::Relaxed);
-                    self.connections.fetch_sub(1, Ordering::Relaxed);
-                }
+                refusals.report(&mut received.try_iter(), Instant::now(), report);
             }
             for session in lock(&self.sessions).values() {
                 session.stop.set();
             }
             stop.set();
         });
-        received.try_iter().for_each(report);
+        refusals.report(&mut received.try_iter(), Instant::now(), report);
+        refusals.finish(Instant::now(), report);
     }
 
-    /// Whether no more connections are accepted.
-    fn is_full(&self) -> bool {
-        let per_client = MAX_STREAMS as usize + EXTRA_CONNECTIONS;
-        let max = self.limits.clients.saturating_mul(per_client).saturating_add(MAX_UNIDENTIFIED);
-        self.unidentified.load(Ordering::Relaxed) >= MAX_UNIDENTIFIED
-            || self.connections.load(Ordering::Relaxed) >= max
+    /// Accepts connections into the pool; those that had to give way to them.
+    fn accept(&self, pool: &mut Pool) -> Vec<Identified> {
+        let mut displaced = Vec::new();
+        for _ in 0..MAX_ACCEPTED {
+            match self.listener.accept() {
+                Ok((stream, peer)) => displaced.extend(pool.add(stream, peer)),
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+                    // The connection stays in the accept queue, which would be ready again at once.
+                    match pool.remove_oldest() {
+                        Some(oldest) => displaced.push(oldest),
+                        None => std::thread::sleep(OPEN_FILES_WAIT),
+                    }
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        displaced
     }
 
     fn end_expired_sessions(&self) {
@@ -163,73 +158,88 @@ impl Server {
         }
     }
 
-    /// Serves a connection from its first byte.
-    fn serve(
-        &self,
-        stream: TcpStream,
-        peer: SocketAddr,
-        stop: &Stop,
+    /// Serves a connection in a thread of its own, or refuses it.
+    fn serve<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        identified: Identified,
+        stop: &'scope Stop,
         events: &mpsc::Sender<Event>,
     ) {
-        let nonblocking = stream.set_nonblocking(true).map_err(ConnectionError::from);
-        let _ = stream.set_nodelay(true);
-        let mut connection = Connection { stream, stop, timeout: REQUEST_TIMEOUT };
-        let opening = nonblocking.and_then(|()| connection.read_array());
-        let identified = || self.unidentified.fetch_sub(1, Ordering::Relaxed);
-        let refuse = |reason: String| {
+        let refuse = |peer: SocketAddr, reason: String| {
             let _ = events.send(Event::Refused(peer, reason));
         };
-        let opening = match opening {
-            Ok(bytes) => Opening::parse(&bytes),
-            Err(error) => {
-                identified();
-                return refuse(format!("no request: {error}"));
+        match identified {
+            Identified::Refused(peer, reason) => refuse(peer, reason),
+            Identified::Control { stream, peer, challenge, plan } => {
+                let mut connection = Connection { stream, stop, timeout: REQUEST_TIMEOUT };
+                match self.accept_plan(&plan, &challenge, peer) {
+                    Ok((id, session)) => {
+                        let (events, removed) = (events.clone(), id);
+                        let serve = move || {
+                            self.serve_control(&mut connection, id, &session, &events);
+                        };
+                        if !self.spawn(scope, serve) {
+                            lock(&self.sessions).remove(&removed);
+                            refuse(peer, TOO_MANY.to_string());
+                        }
+                    }
+                    Err(reason) => {
+                        // It fits into the socket's buffer: it does not wait.
+                        let _ = connection.write(&PlanReply::Refused(reason.clone()).bytes());
+                        refuse(peer, reason);
+                    }
+                }
             }
-        };
-        match opening {
-            Ok(Opening::Control) => self.serve_control(&mut connection, peer, events),
-            Ok(Opening::Data { session, stream }) => {
-                identified();
+            Identified::Data { stream, peer, session, number } => {
                 let known = lock(&self.sessions).get(&session).map(Arc::clone);
                 // The identifier was sent in the clear: it is valid for its own client only.
                 let own = |session: &Arc<Session>| {
-                    stream < session.plan.streams && session.peer.ip() == peer.ip()
+                    number < session.plan.streams && session.peer.ip() == peer.ip()
                 };
-                match known.filter(own) {
-                    Some(session) => session.serve(connection.stream, stream, &self.buffer),
-                    None => refuse("there is no such session".to_string()),
+                let Some(session) = known.filter(own) else {
+                    return refuse(peer, "there is no such session".to_string());
+                };
+                let serve = move || session.serve(stream, number, &self.buffer);
+                if !self.spawn(scope, serve) {
+                    refuse(peer, TOO_MANY.to_string());
                 }
-            }
-            Err(error) => {
-                identified();
-                // Tells a client of another version ours.
-                let challenge = Challenge { nonce: [0; 24], token: false };
-                let _ = connection.write(&challenge.bytes());
-                refuse(error.to_string());
             }
         }
     }
 
-    /// Serves a control connection: a session, from its plan to its report.
+    /// Serves an identified connection in a thread; `false`: there are too many.
+    fn spawn<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        serve: impl FnOnce() + Send + 'scope,
+    ) -> bool {
+        let per_client = MAX_STREAMS as usize + EXTRA_CONNECTIONS;
+        if self.connections.load(Ordering::Relaxed) >= self.limits.clients * per_client {
+            return false;
+        }
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
+            serve();
+            self.connections.fetch_sub(1, Ordering::Relaxed);
+        });
+        if thread.is_err() {
+            self.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+        thread.is_ok()
+    }
+
+    /// Serves a control connection: a session, from the reply to its plan to its report.
     fn serve_control(
         &self,
         connection: &mut Connection<'_>,
-        peer: SocketAddr,
+        id: SessionId,
+        session: &Session,
         events: &mpsc::Sender<Event>,
     ) {
-        let accepted = self.accept_plan(connection, peer);
-        self.unidentified.fetch_sub(1, Ordering::Relaxed);
-        let (id, session) = match accepted {
-            Ok(accepted) => accepted,
-            Err(reason) => {
-                let _ = connection.write(&PlanReply::Refused(reason.clone()).bytes());
-                let _ = events.send(Event::Refused(peer, reason));
-                return;
-            }
-        };
-        let _ = events.send(Event::Began(peer, session.description()));
+        let _ = events.send(Event::Began(session.peer, session.description()));
         let requested = connection.write(&PlanReply::Accepted(id).bytes()).is_ok()
-            && wait_for_report_request(connection, &session)
+            && wait_for_report_request(connection, session)
             && connection.read_array().is_ok_and(|bytes: [u8; 8]| bytes == REPORT_REQUEST);
         if requested {
             session.wait_for_connections();
@@ -239,19 +249,17 @@ impl Server {
         session.stop.set();
         lock(&self.sessions).remove(&id);
         self.reset_congestion();
-        let _ = events.send(Event::Ended(peer, session.limit.used()));
+        let _ = events.send(Event::Ended(session.peer, session.limit.used()));
     }
 
-    /// Reads a client's plan and begins its session; or the reason why it is refused.
+    /// Begins the session of a client's plan; or the reason why it is refused.
     fn accept_plan(
         &self,
-        connection: &mut Connection<'_>,
+        plan: &[u8; Plan::SIZE],
+        challenge: &Challenge,
         peer: SocketAddr,
     ) -> Result<(SessionId, Arc<Session>), String> {
-        let challenge = Challenge { nonce: random::bytes()?, token: self.limits.token.is_some() };
-        connection.write(&challenge.bytes()).map_err(|error| error.to_string())?;
-        let bytes = connection.read_array().map_err(|error| format!("no plan: {error}"))?;
-        let plan = Plan::parse(&bytes, &challenge, self.limits.token.as_deref())
+        let plan = Plan::parse(plan, challenge, self.limits.token.as_deref())
             .map_err(|error| error.to_string())?;
         let duration = Duration::from_millis(plan.duration_ms);
         if duration > self.limits.session_time {

@@ -79,8 +79,10 @@ fn downloads_and_uploads_arrive_completely() {
 }
 
 fn peer_of(event: &Event) -> SocketAddr {
-    let (Event::Began(peer, _) | Event::Ended(peer, _) | Event::Refused(peer, _)) = event;
-    *peer
+    match event {
+        Event::Began(peer, _) | Event::Ended(peer, _) | Event::Refused(peer, _) => *peer,
+        Event::RefusedMore(..) => panic!("many refusals"),
+    }
 }
 
 #[test]

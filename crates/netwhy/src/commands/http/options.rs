@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::Args;
 use probe::http::{Plan, RequestSpec, Trust, parse_url_file};
-use probe::os_error_text;
 use probe::target::Family;
 
 use crate::failure::Failure;
@@ -29,8 +28,12 @@ the connection itself. With --rate there is also the intended latency, from when
 the request was due: it includes the time for which a client waits because the
 server is slow (free of coordinated omission).
 
-Exit codes: 0 ran, 1 a finding at or above --fail-on, 2 usage error, 3 no
-response, or could not run.";
+Responses with a status from 400 are errors, as failed requests are. If all are
+errors, the report begins with that, and --fail-on counts it as critical.
+A load ends at once if none of its first ten connections can be established.
+
+Exit codes: 0 ran, 1 a finding at or above --fail-on or more errors than
+--max-errors, 2 usage error, 3 no response, or could not run.";
 
 /// The options of `netwhy http`.
 #[derive(Debug, Args)]
@@ -116,6 +119,10 @@ pub(crate) struct HttpOptions {
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
 
+    /// Exit with 1 if more requests than this fail or have a status from 400: 10, 0.5%
+    #[arg(long, value_name = "N|PERCENT", value_parser = max_errors)]
+    pub(super) max_errors: Option<MaxErrors>,
+
     /// Write the latencies to this file as an HdrHistogram log
     #[arg(long, value_name = "FILE")]
     pub(super) hdr: Option<PathBuf>,
@@ -133,6 +140,26 @@ pub(crate) struct HttpOptions {
 
     #[command(flatten)]
     pub(super) report: ReportOptions,
+}
+
+/// Errors that are tolerated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum MaxErrors {
+    /// So many.
+    Count(u64),
+    /// This share of all requests.
+    Share(f64),
+}
+
+fn max_errors(text: &str) -> Result<MaxErrors, String> {
+    let share = text.strip_suffix('%').map(|percent| percent.trim().parse::<f64>());
+    match (share, text.parse()) {
+        (Some(Ok(percent)), _) if (0.0..=100.0).contains(&percent) => {
+            Ok(MaxErrors::Share(percent / 100.0))
+        }
+        (None, Ok(count)) => Ok(MaxErrors::Count(count)),
+        _ => Err("give a number of requests or a percentage: 10, 0.5%".to_string()),
+    }
 }
 
 impl HttpOptions {
@@ -189,12 +216,20 @@ impl HttpOptions {
 
 /// Reads a file of the user.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let failed = |why: String| Failure::Usage(format!("cannot read {}: {why}", path.display()));
-    let system = |error: std::io::Error| failed(os_error_text(&error));
-    let size = std::fs::metadata(path).map_err(system)?.len();
-    if size > MAX_FILE_BYTES {
-        let (size, limit) = (text::bytes(size), text::bytes(MAX_FILE_BYTES));
-        return Err(failed(format!("it has {size}, the limit is {limit}")));
+    probe::file::read(path, MAX_FILE_BYTES)
+        .map_err(|why| Failure::Usage(format!("cannot read {}: {why}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_limited_by_number_or_share() {
+        assert_eq!(max_errors("10"), Ok(MaxErrors::Count(10)));
+        assert_eq!(max_errors("0.5%"), Ok(MaxErrors::Share(0.005)));
+        for bad in ["", "-1", "1.5", "101%", "nan%", "%", "x"] {
+            assert!(max_errors(bad).is_err(), "{bad}");
+        }
     }
-    std::fs::read(path).map_err(system)
 }

@@ -14,7 +14,8 @@ use session::{Job as _, PacketPlan, Plan};
 use sys::Stop;
 use text::{bytes, count, duration, number};
 
-use super::options::HttpOptions;
+use super::error_responses::{errors, only_errors};
+use super::options::{HttpOptions, MaxErrors};
 use super::{histogram_log, show};
 use crate::failure::Failure;
 use crate::output::{self, Output};
@@ -37,7 +38,7 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
         .as_ref()
         .map(|path| SavedFile::create(path, options.report.force))
         .transpose()?;
-    let output = Output::open(&options.report)?;
+    let report_file = Output::open(&options.report)?;
     let start = SystemTime::now();
     let (mut evidence, running) = run_load(options, load)?;
     let result = running.result()?;
@@ -59,11 +60,23 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
         }
         text
     };
-    output.write(&text)?;
+    report_file.write(&text)?;
     if result.load.requests == 0 {
         return Ok(Failure::OBSERVE);
     }
-    Ok(report.map_or(0, |report| output::severity_code(&report, &options.report)))
+    let too_many = options.max_errors.is_some_and(|max| exceeds(max, &result.load))
+        || (options.report.fail_on.is_some() && only_errors(&result.load));
+    let code = report.map_or(0, |report| output::severity_code(&report, &options.report));
+    Ok(code.max(too_many.into()))
+}
+
+/// Whether a load has more errors than are tolerated.
+fn exceeds(max: MaxErrors, load: &HttpLoad) -> bool {
+    let (errors, requests) = (errors(load), load.requests + load.errors.total());
+    match max {
+        MaxErrors::Count(count) => errors > count,
+        MaxErrors::Share(share) => errors as f64 > share * requests as f64,
+    }
 }
 
 /// Runs the load while this host is observed, unless `--no-watch` is given.

@@ -8,10 +8,11 @@ use text::figures::significant;
 use text::{Style, bytes, count, duration, micros, number, sanitize, share, wrap};
 
 use super::distribution::{latency_lines, over_time_lines};
+use super::error_responses::only_errors;
 
 /// Columns of the labels.
 const LABEL_WIDTH: usize = 11;
-/// The intended latency exceeds the latency when its 99th percentile does so by a tenth, and by this much.
+/// The intended latency exceeds the latency when one of its figures does so by a tenth, and by this much.
 const MIN_LATENCY_DIFFERENCE_US: u64 = 500;
 /// Statuses from here on are counted together.
 const FIRST_OTHER_STATUS: u16 = 600;
@@ -19,12 +20,20 @@ const FIRST_OTHER_STATUS: u16 = 600;
 /// The text of a load.
 pub(super) fn text(load: &HttpLoad, latency: &Histogram<u64>, style: Style) -> String {
     let mut rows = Rows { lines: Vec::new(), width: style.width };
+    if only_errors(load) {
+        let text = match load.requests {
+            1 => "the only response is an error".to_string(),
+            n => format!("all {} responses are errors", number(n)),
+        };
+        rows.add("error", &format!("{text}: {}", statuses(load)));
+    }
     rows.add("load", &plan(load));
     rows.add("responses", &responses(load));
     rows.add("status", &statuses(load));
     rows.add("errors", &errors(&load.errors));
     if load.requests > 0 {
-        rows.add("latency", &percentiles(&load.latency_us));
+        let of = of_responses(load);
+        rows.add("latency", &format!("{}{of}", percentiles(&load.latency_us)));
     }
     if let Some(intended) = &load.intended_latency_us {
         let text = format!("{}, from when the request was due", percentiles(intended));
@@ -106,10 +115,22 @@ fn percentiles(latency: &Latency) -> String {
     )
 }
 
+/// What the latencies leave out: requests without a response.
+fn of_responses(load: &HttpLoad) -> String {
+    match load.errors.total() + load.unfinished + load.unsent.unwrap_or(0) {
+        0 => String::new(),
+        n => format!(", of the {} answered; {} got no response", number(load.requests), number(n)),
+    }
+}
+
 /// What the difference between latency and intended latency means.
 fn coordinated_omission(load: &HttpLoad, intended: &Latency) -> String {
-    let limit = load.latency_us.p99 + load.latency_us.p99 / 10 + MIN_LATENCY_DIFFERENCE_US;
-    match (load.unsent.unwrap_or(0), intended.p99 > limit) {
+    let shown =
+        |latency: &Latency| [latency.p50, latency.p90, latency.p99, latency.p999, latency.max];
+    let mut figures = shown(&load.latency_us).into_iter().zip(shown(intended));
+    let differ = figures
+        .any(|(latency, intended)| intended > latency + latency / 10 + MIN_LATENCY_DIFFERENCE_US);
+    match (load.unsent.unwrap_or(0), differ) {
         (0, false) => "all requests were sent when they were due".to_string(),
         (0, true) => "the difference is the time for which due requests waited for a connection; \
                       a closed loop leaves it out (coordinated omission)"
@@ -258,6 +279,37 @@ mod tests {
     use model::{HttpInterval, HttpPhases, StatusCount};
 
     use super::*;
+
+    #[test]
+    fn responses_that_are_all_errors_come_first_and_requests_without_one_are_left_out() {
+        let status = |status, count| StatusCount { status, count };
+        let mut load = HttpLoad {
+            requests: 30,
+            statuses: vec![status(404, 20), status(500, 10)],
+            ..HttpLoad::default()
+        };
+        let text =
+            |load: &HttpLoad| super::text(load, &Histogram::new(3).unwrap(), Style::default());
+        assert!(
+            text(&load).starts_with("error      all 30 responses are errors: 20 × 404, 10 × 500\n")
+        );
+        assert!(!text(&load).contains("answered"));
+        load.statuses.push(status(200, 1));
+        load.requests = 31;
+        load.unfinished = 2;
+        assert!(text(&load).starts_with("load "), "{}", text(&load));
+        let words = text(&load).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(", of the 31 answered; 2 got no response"), "{words}");
+    }
+
+    #[test]
+    fn equal_latencies_are_those_whose_figures_are_equal() {
+        let latency = Latency { p50: 100, p99: 200, max: 300, ..Latency::default() };
+        let load = HttpLoad { latency_us: latency, unsent: Some(0), ..HttpLoad::default() };
+        let text = |max| coordinated_omission(&load, &Latency { max, ..latency });
+        assert_eq!(text(800), "all requests were sent when they were due");
+        assert!(text(900).contains("coordinated omission"));
+    }
 
     #[test]
     fn text_fits_eighty_columns_and_cannot_act_on_a_terminal() {

@@ -131,6 +131,11 @@ pub(crate) struct PingOptions {
     #[arg(long)]
     pub(super) json: bool,
 
+    /// Print JSON for each packet as it is replied to, one object per line, and all of
+    /// it at the end (schema: docs/schema/ping-line-v1.json)
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    pub(super) json_lines: bool,
+
     #[command(flatten)]
     pub(super) load: LoadOptions,
 }
@@ -143,7 +148,7 @@ pub(crate) struct LoadOptions {
     /// several times at once: shows which link is the bottleneck, and its rate
     #[arg(long, value_name = "URL|HOST[:PORT]", group = "load",
           conflicts_with_all = ["count", "flood", "interval", "timeout", "size", "df", "tos",
-                                "ttl", "source", "interface", "quiet"])]
+                                "ttl", "source", "interface", "quiet", "json_lines"])]
     pub(super) under_load: Option<String>,
 
     /// Concurrent downloads

@@ -4,15 +4,18 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use model::{Ping, PingMethod, ReplyKind};
+use model::{Ping, PingMethod, PingMtu, ReplyKind};
 use probe::ping::{Event, EventKind, PingTarget, Protocol};
-use text::figures::round_trip;
+use text::figures::{round_trip, significant};
 use text::{Style, micros, number, percent, share, wrap};
 
 /// Columns of a line.
 const WIDTH: usize = Style::DEFAULT_WIDTH;
 /// Most kinds of replies in a summary.
 const MAX_REPLY_KINDS_SHOWN: usize = 8;
+/// A rate is kept if it is at least this share of what was asked for; of few packets it is not judged.
+const MIN_RATE_SHARE: f64 = 0.95;
+const MIN_PACKETS_FOR_RATE: u64 = 20;
 
 /// Lines of packets.
 pub(super) struct EventLines {
@@ -46,7 +49,7 @@ impl EventLines {
                 let text = format!("{prefix}not sent: seq {sequence}, {why}");
                 wrap(&text, "", "  ", WIDTH).join("\n")
             }
-            EventKind::Reply { kind, from, ttl, bytes, round_trip, late, duplicate } => {
+            EventKind::Reply { kind, from, ttl, bytes, mtu, round_trip, late, duplicate } => {
                 let port = self.ports.get(event.target).copied().flatten();
                 let from = match port.filter(|_| !kind.is_error()) {
                     Some(port) => SocketAddr::new(*from, port).to_string(),
@@ -62,6 +65,9 @@ impl EventLines {
                 let mut line = format!("{prefix}{what} from {from}: seq {sequence}");
                 if let Some(ttl) = ttl.filter(|_| round_trip.is_some()) {
                     let _ = write!(line, ", ttl {ttl}");
+                }
+                if let Some(mtu) = mtu {
+                    let _ = write!(line, ", MTU {mtu} B");
                 }
                 if let Some(time) = round_trip {
                     let _ = write!(line, ", {}", milliseconds(*time));
@@ -82,12 +88,18 @@ fn milliseconds(time: Duration) -> String {
     round_trip(time.as_secs_f64() * 1e3)
 }
 
-/// The summary of one target.
-pub(super) fn summary(ping: &Ping) -> String {
+/// The summary of one target; `flood`: its rate is a limit.
+pub(super) fn summary(ping: &Ping, flood: bool) -> String {
     let mut lines = wrap(&target(ping), "", "  ", WIDTH);
     lines.extend(wrap(&counts(ping), "  ", "    ", WIDTH));
     if let Some(why) = &ping.last_send_error {
         lines.extend(wrap(&format!("not sent: {why}"), "  ", "    ", WIDTH));
+    }
+    if let Some(mtu) = ping.mtu {
+        lines.extend(wrap(&mtu_text(ping, mtu), "  ", "    ", WIDTH));
+    }
+    if let Some(text) = rate(ping, flood) {
+        lines.extend(wrap(&text, "  ", "    ", WIDTH));
     }
     if let Some(times) = ping.round_trip {
         let [min, mean, max] = [times.min_ms, times.mean_ms, times.max_ms].map(round_trip);
@@ -108,6 +120,38 @@ pub(super) fn summary(ping: &Ping) -> String {
         lines.extend(wrap(&clock(ping), "  ", "    ", WIDTH));
     }
     lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// The MTU that packets were too large for.
+fn mtu_text(ping: &Ping, met: PingMtu) -> String {
+    let whose = match met.from {
+        Some(router) => format!("{router} reports it for its next link"),
+        None => "that of this host's interface or route".to_string(),
+    };
+    let ip = if ping.address.is_some_and(|address| address.is_ipv6()) { 40 } else { 20 };
+    let transport = match ping.method {
+        PingMethod::Icmp | PingMethod::Udp => 8,
+        PingMethod::TcpSyn | PingMethod::TcpConnect => 20,
+    };
+    let payload = met.mtu.saturating_sub(ip + transport);
+    format!("MTU {} B: {whose}; -s {payload} fits", met.mtu)
+}
+
+/// A rate that was not kept.
+fn rate(ping: &Ping, flood: bool) -> Option<String> {
+    let (sent, max) = ping.sent_per_s.zip(ping.max_per_s)?;
+    let packets = ping.sent + ping.send_errors;
+    if packets < MIN_PACKETS_FOR_RATE || sent >= max * MIN_RATE_SHARE {
+        return None;
+    }
+    let (sent, max) = (significant(sent), significant(max));
+    Some(match flood {
+        true => format!(
+            "rate {sent} packets a second, at most {max} were asked for: a flood waits for replies, \
+             or this host sends no faster"
+        ),
+        false => format!("rate {sent} packets a second instead of {max}: this host sent them late"),
+    })
 }
 
 /// What was pinged, and how.
@@ -190,6 +234,7 @@ mod tests {
             from: to.ip(),
             ttl: Some(64),
             bytes: Some(64),
+            mtu: None,
             round_trip: Some(Duration::from_micros(214)),
             late: false,
             duplicate: false,
@@ -212,6 +257,9 @@ mod tests {
             lost: 1000,
             late: 10,
             duplicates: 10,
+            sent_per_s: Some(512.4),
+            max_per_s: Some(1000.0),
+            mtu: Some(PingMtu { mtu: 1280, from: Some(address) }),
             round_trip: Some(PingTimes {
                 samples: 999_000,
                 min_ms: 0.1,
@@ -235,7 +283,7 @@ mod tests {
             },
             ..Ping::default()
         };
-        let text = summary(&ping);
+        let text = summary(&ping, false);
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
@@ -243,11 +291,19 @@ mod tests {
             text.contains("\n  1,000,000 sent, 999,000 received, 0.1 % lost, 10 late"),
             "{text}"
         );
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "MTU 1280 B: 2001:db8:ffff:ffff:ffff:ffff:ffff:ffff reports it for its next link; -s 1232 \
+             fits",
+            "rate 512 packets a second instead of 1,000: this host sent them late",
+        ] {
+            assert!(words.contains(part), "{part}: {words}");
+        }
     }
 
     #[test]
     fn without_completed_packets_the_loss_is_unknown() {
-        let text = summary(&Ping { sent: 2, pending: 2, ..Ping::default() });
+        let text = summary(&Ping { sent: 2, pending: 2, ..Ping::default() }, false);
         assert!(text.contains("2 sent, 0 received, loss unknown, 2 still outstanding"), "{text}");
     }
 }

@@ -8,7 +8,7 @@ use model::{Evidence, Finding, LoadPhase, Ping, PingReport, Probes, UnderLoad};
 use probe::ping::download::{DownloadResult, Url};
 use sys::Stop;
 
-use super::json::print_json;
+use super::json::{print_json, report};
 use super::options::PingOptions;
 use super::show_under_load;
 use super::vantage_point::{RunningNetwhy, VantagePoint};
@@ -41,7 +41,7 @@ pub(super) fn run(options: &PingOptions, stop: &Stop) -> anyhow::Result<u8> {
     let no_load = !loads.is_empty() && loads.iter().all(|phase| phase.received_bytes == 0);
     if options.json {
         let under_load = Some(measured);
-        print_json(PingReport { under_load, findings, ..PingReport::default() })?;
+        print_json(&PingReport { under_load, findings, ..report(Vec::new()) })?;
     } else {
         output::print(&show_under_load::text(&measured, &findings), false)?;
     }
@@ -49,12 +49,15 @@ pub(super) fn run(options: &PingOptions, stop: &Stop) -> anyhow::Result<u8> {
 }
 
 /// `netwhy ping --download URL`: what a vantage point runs while others ping.
-pub(super) fn download(options: &PingOptions, url: &str, stop: &Stop) -> anyhow::Result<u8> {
+pub(super) fn download(options: &PingOptions, url: &str) -> anyhow::Result<u8> {
     let url: Url = url.parse().map_err(failure)?;
+    let to = url.resolve(options.family()).map_err(failure)?;
+    // Not before: Ctrl-C has to end a name look-up that takes long.
+    let stop = Stop::on_signals()?;
     let duration = options.duration.unwrap_or(DEFAULT_PHASE);
-    let (family, downloads) = (options.family(), options.load.downloads);
-    let result = probe::ping::download::download(&url, family, downloads, WARM_UP, duration, stop);
-    let json = serde_json::to_string(&result.map_err(failure)?)?;
+    let downloads = options.load.downloads;
+    let result = probe::ping::download::download(&url, to, downloads, WARM_UP, duration, &stop);
+    let json = serde_json::to_string(&result)?;
     output::print(&text::sanitize::json(&json), false)?;
     Ok(0)
 }

@@ -19,6 +19,10 @@ Examples:
   netwhy trace --mtu 198.18.0.1        the largest packet to each hop
   netwhy trace --watch example.org     a round every second, until Ctrl-C
   netwhy trace --watch -c 60 --json example.org
+  netwhy trace --watch --json-lines example.org | jq .route.reached
+
+On a terminal --watch replaces its table after each round. Elsewhere it prints
+one after each round, or with -c one at the end.
 
 All packets belong to one flow, so that load balancers send them along one path.
 A hop that replies to fewer packets than a later hop limits the rate of its
@@ -118,6 +122,11 @@ pub(crate) struct TraceOptions {
     /// Print JSON at the end (its schema is docs/schema/trace-v1.json)
     #[arg(long)]
     pub(super) json: bool,
+
+    /// Print JSON after each round, one object per line, and all of it at the end
+    /// (schema: docs/schema/trace-line-v1.json)
+    #[arg(long, conflicts_with = "json")]
+    pub(super) json_lines: bool,
 }
 
 impl TraceOptions {

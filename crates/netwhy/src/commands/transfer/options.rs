@@ -41,7 +41,9 @@ Examples:
   NETWHY_TOKEN=s3cret netwhy transfer serve --bind [fd00::2]:7000
 
 The token is never sent: a client proves that it knows it. Other users can see a
-token on the command line (ps), but not in NETWHY_TOKEN. Ctrl-C ends the server.";
+token on the command line (ps), but not in NETWHY_TOKEN. Connections that send
+no token within 5 s are closed, and sooner if others need their place: at most
+128 wait, 66 of them from one address. Ctrl-C ends the server.";
 
 /// The options of `netwhy transfer`.
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use probe::transfer::{Event, Limits, Server};
 use sys::Stop;
-use text::{bytes, duration, sanitize};
+use text::{bytes, duration, number, sanitize};
 
 use super::options::{ServeOptions, token};
 use crate::probe_job::failure;
@@ -43,5 +43,8 @@ fn text(event: &Event) -> String {
         Event::Began(client, what) => format!("{client}: {}", sanitize::line(what)),
         Event::Ended(client, transferred) => format!("{client}: ended, {}", bytes(*transferred)),
         Event::Refused(client, why) => format!("{client}: refused: {}", sanitize::line(why)),
+        Event::RefusedMore(count, time) => {
+            format!("{} more refused in the last {}", number(*count), duration(*time))
+        }
     }
 }

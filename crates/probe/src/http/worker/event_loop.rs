@@ -36,6 +36,9 @@ const GATHER_EVENTS: usize = 32;
 const GATHER_LATENCY_DIVISOR: u64 = 16;
 const MIN_GATHER_NS: u64 = 10_000;
 const MAX_GATHER_NS: u64 = 100_000;
+/// Longest time for which connections are read before the timers are checked, nanoseconds: a server may
+/// send without a pause.
+const MAX_READ_NS: u64 = 20_000_000;
 /// Below this the timer is used, since epoll_wait(2) counts in milliseconds; nanoseconds.
 const MAX_TIMER_NS: u64 = 10_000_000;
 
@@ -90,7 +93,11 @@ impl Worker {
             events.clear();
             let back_off = self.backing_off.peek().map_or(u64::MAX, |Reverse((until, _))| *until);
             let until = next_due.min(next_check).min(next_report).min(back_off);
-            self.wait(until, now, &mut events)?;
+            self.wait(if self.unread.is_empty() { until } else { now }, now, &mut events)?;
+            self.read_until = self.now() + MAX_READ_NS;
+            for (data, closed) in std::mem::take(&mut self.unread) {
+                self.read_more(data, closed, &mut buffer);
+            }
             for event in &events {
                 let data = event.data.u64();
                 if data != TIMER_EVENT {

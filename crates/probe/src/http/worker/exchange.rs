@@ -122,6 +122,7 @@ impl Worker {
             connection.state = State::Connecting;
         } else {
             connection.failures = 0;
+            self.setup.first.established();
             self.stats.record_connect(since, now);
         }
         true
@@ -149,6 +150,7 @@ impl Worker {
             counts.count_slow(SlowConnect::Opened, waited, retransmissions);
         }
         self.stats.record_connect(connection.state_since, now);
+        self.setup.first.established();
         connection.failures = 0;
         match self.setup.origins.get(connection.origin).tls.clone() {
             Some(name) => self.start_tls(slot, name, now),
@@ -295,7 +297,15 @@ impl Worker {
         unsent || connection.has_unwritten()
     }
 
-    /// Reads responses until the socket is empty; `until_closed`: until its end.
+    /// Reads on, unless the connection was closed in between.
+    pub(super) fn read_more(&mut self, data: u64, until_closed: bool, buffer: &mut [u8]) {
+        if let Some(slot) = self.connections.slot_of_event(data) {
+            self.read(slot, buffer, until_closed);
+        }
+    }
+
+    /// Reads responses until the socket is empty, or for as long as the timers can wait; `until_closed`:
+    /// until its end.
     fn read(&mut self, slot: Slot, buffer: &mut [u8], until_closed: bool) {
         loop {
             let connection = &mut self.connections[slot];
@@ -327,6 +337,10 @@ impl Worker {
             let connection = &self.connections[slot];
             let same = connection.generation == generation && connection.transport.is_some();
             if !same || (is_all && connection.state == State::Open) {
+                return;
+            }
+            if self.now() >= self.read_until {
+                self.unread.push((slot.event_data(generation), until_closed));
                 return;
             }
         }
@@ -445,6 +459,9 @@ impl Worker {
     pub(super) fn fail(&mut self, slot: Slot, failure: &Failure) {
         let now = self.now();
         self.record_in_flight(now);
+        if let Failure::Connect(errno) = failure {
+            self.setup.first.failed(*errno);
+        }
         if matches!(failure, Failure::ConnectTimeout) {
             self.count_slow_connect(slot, SlowConnect::TimedOut, now);
         }

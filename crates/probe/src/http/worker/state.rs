@@ -35,6 +35,10 @@ pub(super) struct Worker {
     pub(super) backing_off: BinaryHeap<Reverse<(u64, Slot)>>,
     /// Connections with a request to write.
     pub(super) to_write: Vec<Slot>,
+    /// Connections of which more may be read, as the data of their events; whether they are closed.
+    pub(super) unread: Vec<(u64, bool)>,
+    /// Until when connections are read before the timers are checked.
+    pub(super) read_until: u64,
     /// Buffer for pipelined requests that are written together.
     pub(super) batch: Vec<u8>,
     /// When the load ends: no request is started after that.
@@ -73,6 +77,8 @@ impl Worker {
             idle: VecDeque::new(),
             backing_off: BinaryHeap::new(),
             to_write: Vec::new(),
+            unread: Vec::new(),
+            read_until: 0,
             batch: Vec::new(),
             end: plan.duration.map_or(u64::MAX, nanos),
             ended: false,
