@@ -233,16 +233,16 @@ def serve(port):
 def respond(c, port):
     try:
         if port == 93: c.sendall(bytes(3) + b'\4' + bytes(5))
-        c.recv(65536)
+        request = c.recv(65536)
+        # With HTTP/2: HEADERS of stream 1.
+        while port == 93 and b'\1\5\0\0\0\1' not in request: request += c.recv(65536)
         if port == 91:
             c.sendall(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n' % (100 << 20))
             for _ in range(100): c.sendall(bytes(1 << 20))
             c.sendall(b'\r\n')
             piece = b'1\r\nx\r\n' * 50000
         if port == 92: piece = b'HTTP/1.1 100 Continue\r\n\r\n' * 5000
-        if port == 93:
-            c.recv(65536)
-            piece = b'\0\0\5\1\4\0\0\0\1\x08\x03100' * 5000
+        if port == 93: piece = b'\0\0\5\1\4\0\0\0\1\x08\x03100' * 5000
         while True: c.sendall(piece)
     except OSError: pass
 for port in 92, 93: threading.Thread(target=serve, args=(port,), daemon=True).start()

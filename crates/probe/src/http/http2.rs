@@ -15,12 +15,13 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::{JoinHandle, JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::failure::Failure;
 use super::origin::{Address, Origin, assign};
+use super::paced::Paced;
 use super::response::{MAX_HEAD_BYTES, MAX_INTERIM_RESPONSES, TOO_MANY_INTERIM};
 use super::schedule::Schedule;
 use super::stats::{RequestTimes, Stats};
@@ -172,8 +173,9 @@ async fn connection(shared: Rc<Shared>, number: usize) {
         let start = shared.now();
         let connected =
             timeout(shared.setup.plan.timeout, connect(&shared, origins.get(origin))).await;
-        let sender = match connected.unwrap_or(Err(Failure::ConnectTimeout)) {
-            Ok(sender) => sender,
+        // The driver closes the connection when it is dropped, whatever the server still sends.
+        let (sender, _driver) = match connected.unwrap_or(Err(Failure::ConnectTimeout)) {
+            Ok(connected) => connected,
             Err(failure) => {
                 // The request that it was opened for has failed.
                 if !shared.setup.limit.take() {
@@ -211,7 +213,10 @@ fn back_off(failures: &mut u32) -> Duration {
     back_off.min(MAX_BACK_OFF)
 }
 
-async fn connect(shared: &Shared, origin: &Origin) -> Result<SendRequest<Bytes>, Failure> {
+async fn connect(
+    shared: &Shared,
+    origin: &Origin,
+) -> Result<(SendRequest<Bytes>, Driver), Failure> {
     let failed =
         |error: std::io::Error| Failure::Connect(Errno::from_io_error(&error).unwrap_or(Errno::IO));
     let Address::Tcp(address) = &origin.address else {
@@ -235,15 +240,24 @@ async fn connect(shared: &Shared, origin: &Origin) -> Result<SendRequest<Bytes>,
     handshake(secure).await
 }
 
+/// The task that reads and writes a connection; it ends when this is dropped.
+struct Driver(JoinHandle<()>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Starts HTTP/2 on a socket.
 async fn handshake(
     socket: impl AsyncRead + AsyncWrite + Unpin + 'static,
-) -> Result<SendRequest<Bytes>, Failure> {
+) -> Result<(SendRequest<Bytes>, Driver), Failure> {
     let mut builder = Builder::new();
     builder.max_header_list_size(MAX_HEAD_BYTES as u32).enable_push(false);
-    let (sender, driver) = builder.handshake(socket).await.map_err(failure)?;
-    tokio::task::spawn_local(async move { drop(driver.await) });
-    Ok(sender)
+    let (sender, driver) = builder.handshake(Paced::new(socket)).await.map_err(failure)?;
+    let driver = tokio::task::spawn_local(async move { drop(driver.await) });
+    Ok((sender, Driver(driver)))
 }
 
 /// The requests of one stream after the other, until the load or the connection ends.

@@ -6,7 +6,9 @@
 //! - [`response`]: finds the end of responses
 //! - [`transport`]: the bytes of a connection, with or without TLS; [`tls`]: trusted certificates
 //! - [`connection`]: one connection and the requests on it
-//! - [`worker`]: one thread with HTTP/1.1 connections; [`http2`]: one with HTTP/2 connections
+//! - [`worker`]: one thread with HTTP/1.1 connections; [`http2`]: one with HTTP/2 connections, whose
+//!   sockets are [`paced`]
+//! - [`first_connections`]: whether anything accepts connections at all
 //! - [`thread`]: what both kinds of threads start from
 //! - [`schedule`]: when a request is due
 //! - [`stats`]: histograms and counts; [`intervals`]: over time; [`syn_retransmissions`];
@@ -27,6 +29,7 @@ mod load;
 mod non_empty;
 mod open_files;
 mod origin;
+mod paced;
 mod plan;
 pub mod response;
 mod schedule;
