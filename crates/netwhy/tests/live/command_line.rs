@@ -17,6 +17,16 @@ fn stalled() -> (Host, Vec<super::host::Program>) {
     (host, vec![writer, reader])
 }
 
+/// netwhy in a folder of its own that all users can read, until the folder is dropped.
+fn copy_for_all() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), readable).expect("to open the folder");
+    let copy = folder.path().join("netwhy");
+    std::fs::copy(netwhy().get_program(), &copy).expect("a copy");
+    (folder, copy)
+}
+
 #[test]
 fn the_user_nobody_diagnoses_saved_evidence_with_the_same_findings() {
     let Some(_permit) = need_little(&["ip", "ss", "python3", "setpriv"]) else {
@@ -39,9 +49,7 @@ fn the_user_nobody_diagnoses_saved_evidence_with_the_same_findings() {
     let mut nobody = std::process::Command::new("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     // The user nobody may not reach the binary and the file: it gets a copy and standard input.
-    let program = netwhy().get_program().to_owned();
-    let copy = std::path::Path::new("/tmp").join(format!("netwhy-test-{}", std::process::id()));
-    std::fs::copy(&program, &copy).expect("a copy");
+    let (_copies, copy) = copy_for_all();
     nobody.arg(&copy).args(["diagnose", "-", "--json"]);
     let mut child = nobody
         .stdin(Stdio::piped())
@@ -51,7 +59,6 @@ fn the_user_nobody_diagnoses_saved_evidence_with_the_same_findings() {
         .expect("setpriv");
     std::io::Write::write_all(&mut child.stdin.take().expect("input"), &bytes).expect("to write");
     let theirs = child.wait_with_output().expect("output");
-    std::fs::remove_file(&copy).expect("to remove the copy");
     assert_eq!(report(&theirs).0, live.0);
 
     for (damage, expected) in [
@@ -123,11 +130,10 @@ fn without_root_missing_evidence_is_reported() {
         return;
     };
     let (host, _programs) = stalled();
-    let copy = format!("/tmp/netwhy-test-missing-{}", std::process::id());
-    std::fs::copy(netwhy().get_program(), &copy).expect("a copy");
+    let (_copies, copy) = copy_for_all();
+    let copy = copy.display();
     let as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all";
     let ran = output(&mut host.command(&format!("{as_nobody} {copy} --for 3s --json")));
-    std::fs::remove_file(&copy).expect("to remove the copy");
     assert_eq!(ran.status.code(), Some(0));
     let report = report(&ran);
     // Sockets are observed, but not their processes.
@@ -146,8 +152,8 @@ fn invalid_arguments_are_refused_with_a_reason() {
     let Some(_permit) = need_little(&["ip"]) else { return };
     for (arguments, code, expected) in [
         (&["explain", "accept-queue-overlow"][..], 2, "did you mean accept-queue-overflow?"),
-        (&["--netns", "no-such-namespace"], 3, "no namespace has that name"),
-        (&["--netns", "999999999"], 3, "no process has that id"),
+        (&["--netns", "no-such-namespace"], 2, "no namespace has that name"),
+        (&["--netns", "999999999"], 2, "no process has that id"),
         (&["--for", "0s"], 2, "between 200ms and 24h"),
         (&["--port", "70000"], 2, "--port"),
         (&["sockets", "--state", "open"], 2, "unknown TCP state open"),
