@@ -201,7 +201,10 @@ fn lines_fit_into_every_width() {
         ] {
             for line in text.lines() {
                 let columns = ::text::columns(line);
-                assert!(columns <= width || is_one_word(line), "{columns} columns of {width}: {line:?}");
+                assert!(
+                    columns <= width || is_one_word(line),
+                    "{columns} columns of {width}: {line:?}"
+                );
                 assert_eq!(line, line.trim_end(), "trailing space");
             }
         }

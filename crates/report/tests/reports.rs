@@ -241,7 +241,10 @@ fn no_line_is_wider_than_the_style() {
             for report in [&report, &quiet] {
                 for line in text(report, Style { colour: false, width }).lines() {
                     let columns = text::columns(line);
-                    assert!(columns <= width || is_one_word(line), "{columns} columns of {width}: {line:?}");
+                    assert!(
+                        columns <= width || is_one_word(line),
+                        "{columns} columns of {width}: {line:?}"
+                    );
                     assert_eq!(line, line.trim_end(), "trailing space");
                 }
             }
