@@ -47,7 +47,7 @@ pub(crate) fn generated(tree: &Tree) -> anyhow::Result<BTreeMap<String, String>>
 }
 
 /// The documents that netwhy writes as JSON: name, version, schema.
-fn schemas() -> [(&'static str, u32, Schema); 7] {
+fn schemas() -> [(&'static str, u32, Schema); 8] {
     [
         ("evidence", model::Evidence::SCHEMA_VERSION, schemars::schema_for!(model::Evidence)),
         ("http", model::HttpReport::SCHEMA_VERSION, schemars::schema_for!(model::HttpReport)),
@@ -64,6 +64,7 @@ fn schemas() -> [(&'static str, u32, Schema); 7] {
             schemars::schema_for!(model::StreamInDepth),
         ),
         ("trace", model::TraceReport::SCHEMA_VERSION, schemars::schema_for!(model::TraceReport)),
+        ("watch-line", model::WatchLine::SCHEMA_VERSION, schemars::schema_for!(model::WatchLine)),
     ]
 }
 

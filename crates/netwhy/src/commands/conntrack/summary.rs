@@ -58,10 +58,8 @@ pub(super) fn write(
 fn totals(size: &Size, table: &ConntrackTable) -> String {
     let about = if table.read.is_some() { "about " } else { "" };
     let mut text = format!("{about}{}", text::count(table.entries, "entry"));
-    if let (Some(count), Some(max)) = (size.count, size.max) {
-        let share = text::percent(text::share(count as f64, max as f64));
-        let (count, max) = (text::number(count), text::number(max));
-        text.push_str(&format!("; the table holds {count} of {max} ({share})"));
+    if let Some(use_of_limit) = size.use_of_limit() {
+        text.push_str(&format!("; {use_of_limit}"));
     }
     if let (Some(count), Some(buckets)) = (size.count, size.buckets) {
         let per_bucket = significant(count as f64 / buckets.max(1) as f64);
@@ -108,8 +106,7 @@ fn group<'a>(table: &ConntrackTable, name: &str, values: impl Iterator<Item = &'
             format!("{}{error}", value.key),
         ]);
     }
-    // Never wrapped: programs like sort and head read lines.
-    format!("\n{}", rows.text("", usize::MAX))
+    format!("\n{}", rows.text("", crate::output::table_width()))
 }
 
 /// The size of the table, as the kernel reports it.
@@ -128,5 +125,19 @@ impl Size {
             String::from_utf8_lossy(&text).trim().parse().ok()
         };
         Size { count: number("count"), max: number("max"), buckets: number("buckets") }
+    }
+
+    /// Prints the size alone, where it is known.
+    pub(super) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        if let Some(use_of_limit) = self.use_of_limit() {
+            writeln!(out, "{use_of_limit}")?;
+        }
+        Ok(out.flush()?)
+    }
+
+    fn use_of_limit(&self) -> Option<String> {
+        let (count, max) = (self.count?, self.max?);
+        let share = text::percent(text::share(count as f64, max as f64));
+        Some(format!("the table holds {} of {} ({share})", text::number(count), text::number(max)))
     }
 }
