@@ -126,7 +126,7 @@ pub enum WatchLine {
         time_unix_us: i64,
         /// The finding as the window shows it so far.
         #[serde(flatten)]
-        finding: Finding,
+        finding: Box<Finding>,
     },
     /// The report, which is the last line.
     Report {
@@ -134,7 +134,7 @@ pub enum WatchLine {
         time_unix_us: i64,
         /// The document of `netwhy --json`.
         #[serde(flatten)]
-        report: Report,
+        report: Box<Report>,
     },
 }
 

@@ -54,6 +54,7 @@ impl JsonLines {
             self.next_findings = end + pause.max(FINDINGS_INTERVAL);
             for finding in findings {
                 if self.printed.insert((finding.cause.clone(), finding.subject.name.clone())) {
+                    let finding = Box::new(finding);
                     self.print(WatchLine::Finding { time_unix_us: now(), finding });
                 }
             }
@@ -65,7 +66,7 @@ impl JsonLines {
 
     /// Prints the report.
     pub(crate) fn end(mut self, report: Report) -> anyhow::Result<()> {
-        self.print(WatchLine::Report { time_unix_us: now(), report });
+        self.print(WatchLine::Report { time_unix_us: now(), report: Box::new(report) });
         self.failed.map_or(Ok(()), Err)
     }
 
