@@ -37,7 +37,12 @@ pub(crate) fn parts(text: &str) -> Vec<Part> {
         match parts.last_mut() {
             _ if body.is_empty() => parts.push(Part::Empty),
             // The rest of what the entry above does, or of what is to be typed.
-            Some(Part::Entry { does, column, .. }) if indent > 2 && indent == *column => {
+            Some(Part::Entry { typed, does, column })
+                if indent > 2
+                    && !typed.ends_with('\\')
+                    && (does.is_empty() || indent == *column) =>
+            {
+                *column = indent;
                 let space = if does.is_empty() { "" } else { " " };
                 *does = format!("{does}{space}{body}");
             }
@@ -97,10 +102,15 @@ fn put(typed: &str, does: &str, column: usize, width: usize, lines: &mut Vec<Str
     let line = format!("{first}{last}");
     if does.is_empty() {
         lines.push(line);
-    } else if column != usize::MAX && column + MIN_DOES_COLUMNS <= width.max(columns(&line)) {
+    } else if column.saturating_add(MIN_DOES_COLUMNS) <= width {
         let hang = " ".repeat(column);
-        let pad = column.saturating_sub(columns(&line));
-        lines.extend(wrap(does, &format!("{line}{}", " ".repeat(pad)), &hang, width));
+        if columns(&line) < column {
+            let pad = " ".repeat(column - columns(&line));
+            lines.extend(wrap(does, &format!("{line}{pad}"), &hang, width));
+        } else {
+            lines.push(line);
+            lines.extend(wrap(does, &hang, &hang, width));
+        }
     } else if columns(&line) + 2 + columns(does) <= width {
         lines.push(format!("{line}  {does}"));
     } else {
@@ -161,8 +171,9 @@ Examples:
   netwhy ping 198.18.0.1 \\
       --from here --from netns:pc2
 
-Lost are packets without a reply within
---timeout. Raw sockets need CAP_NET_RAW.
+Lost are packets without a reply
+within --timeout. Raw sockets need
+CAP_NET_RAW.
 Exit codes: 0 done."
         );
     }

@@ -8,7 +8,7 @@ use crate::options::{FocusOptions, NetnsOptions, window};
 
 const AFTER: &str = "\
 Examples:
-  netwhy sockets --port 443              as ss -ti '( sport = :443 or dport = :443 )'
+  netwhy sockets --port 443              sockets of one port, as ss -ti
   netwhy sockets -l                      the queue of each listener, as ss -ltn
   netwhy sockets -ap                     all sockets with their processes
   netwhy sockets --sort retrans --top 5
