@@ -36,8 +36,7 @@ fn commit(root: &Path) -> Option<String> {
     }
     // In a linked worktree HEAD is apart from the refs.
     let own = PathBuf::from(git(&root, &["rev-parse", "--absolute-git-dir"])?);
-    let common = own.join(git(&root, &["rev-parse", "--git-common-dir"])?);
-    let common = if common.is_absolute() { common } else { root.join(common) };
+    let common = root.join(git(&root, &["rev-parse", "--git-common-dir"])?);
     let branch = git(&root, &["symbolic-ref", "-q", "HEAD"]);
     let loose = branch.map(|name| common.join(name));
     let watched = [Some(own.join("HEAD")), loose, Some(common.join("packed-refs"))];

@@ -470,3 +470,77 @@ fn make_install_installs_pages_and_completions_and_uninstall_removes_them() {
     make("uninstall");
     assert_eq!(files(folder.path()), [""; 0]);
 }
+
+#[test]
+fn the_commit_is_known_in_a_checkout_and_unknown_in_an_archive() {
+    if !test_support::are_installed(&["git", "rustc"]) {
+        let programs = ["git", "rustc"].map(str::to_string).into();
+        return test_support::skip(&test_support::Reason::MissingPrograms(programs));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("build-script");
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--edition=2024", concat!(env!("CARGO_MANIFEST_DIR"), "/build.rs"), "-o"]);
+    let compiled = output({
+        rustc.arg(&script);
+        rustc
+    });
+    assert!(compiled.status.success(), "{}", text(&compiled.stderr));
+    let git = |at: &Path, line: &str| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@example.org", "-C"]).arg(at);
+        git.args(line.split(' ')).env_remove("GIT_DIR").env("GIT_CONFIG_GLOBAL", "/dev/null");
+        let ran = output(git);
+        assert!(ran.status.success(), "git {line}: {}", text(&ran.stderr));
+        text(&ran.stdout).trim().to_string()
+    };
+    let build = |root: &Path, path: &str| {
+        let manifest = root.join("crates/netwhy");
+        std::fs::create_dir_all(&manifest).expect("a folder");
+        let mut build = Command::new(&script);
+        build.env_clear().env("PATH", path).env("CARGO_MANIFEST_DIR", &manifest);
+        build.env("CARGO_PKG_VERSION", "1.2.3").env("TARGET", "x86_64-unknown-linux-musl");
+        text(&output(build).stdout)
+    };
+    let path = std::env::var("PATH").unwrap_or_default();
+    let checkout = folder.path().join("checkout");
+    std::fs::create_dir_all(&checkout).expect("a folder");
+    git(&checkout, "init -q -b main");
+    git(&checkout, "commit -q --allow-empty -m one");
+    let version = |at: &Path| {
+        let (hash, date) =
+            (git(at, "rev-parse --short=9 HEAD"), git(at, "show -s --format=%cs HEAD"));
+        format!("=1.2.3 ({hash} {date}) x86_64-unknown-linux-musl, features: none\n")
+    };
+    let watched = |printed: &str| {
+        let files =
+            printed.lines().filter_map(|line| line.strip_prefix("cargo::rerun-if-changed="));
+        let files: Vec<String> = files.skip(1).map(str::to_string).collect();
+        assert!(files.iter().all(|file| Path::new(file).exists()), "{files:?}");
+        files
+    };
+    let loose = build(&checkout, &path);
+    assert!(loose.contains(&version(&checkout)), "{loose}");
+    assert!(watched(&loose).iter().any(|file| file.ends_with("refs/heads/main")), "{loose}");
+    git(&checkout, "pack-refs --all");
+    let packed = build(&checkout, &path);
+    assert!(packed.contains(&version(&checkout)), "{packed}");
+    assert!(watched(&packed).iter().any(|file| file.ends_with("packed-refs")), "{packed}");
+    // What a commit changes is watched.
+    let before = std::fs::read(checkout.join(".git/logs/HEAD")).expect("the log");
+    git(&checkout, "commit -q --allow-empty -m two");
+    assert_ne!(std::fs::read(checkout.join(".git/logs/HEAD")).expect("the log"), before);
+    assert!(watched(&packed).iter().any(|file| file.ends_with("logs/HEAD")), "{packed}");
+    git(&checkout, "worktree add -q --detach ../linked HEAD~1");
+    let linked = folder.path().join("linked");
+    let printed = build(&linked, &path);
+    assert!(printed.contains(&version(&linked)) && version(&linked) != version(&checkout));
+    assert!(watched(&printed).iter().any(|file| file.ends_with("worktrees/linked/HEAD")));
+
+    let unknown = "=1.2.3 (commit unknown) x86_64-unknown-linux-musl, features: none\n";
+    let archive = checkout.join("vendor/netwhy");
+    for (root, path) in [(&archive, path.as_str()), (&checkout, "/nowhere")] {
+        let printed = build(root, path);
+        assert!(printed.contains(unknown), "{printed}");
+    }
+}
