@@ -276,6 +276,7 @@ fn wrong_names_are_refused_with_the_right_one() {
         (&["curl", "-s"], "netwhy -- curl"),
         (&["--prot", "80"], "'--port'"),
         (&["lab", "lsit"], "'list'"),
+        (&["lab", "run", "bufferblaot"], "similar: bufferbloat"),
         (&["explain", "accept-queue"], "did you mean accept-queue-overflow?"),
         (&["explain", "bufferblaot"], "did you mean bufferbloat?"),
         (&["--fail-on", "critcal"], "'critical'"),

@@ -30,21 +30,15 @@ pub(super) fn write(
         out.write_all(crate::output::json(&json)?.as_bytes())?;
         return Ok(out.flush()?);
     }
-    writeln!(out, "{}", totals(size, table))?;
+    put(&totals(size, table), out)?;
     if let Some(read) = table.read {
-        writeln!(
-            out,
-            "estimated from a sample of {}, within {} percentage points (--exact reads all)",
-            text::count(read, "entry"),
-            significant(MAX_ERROR_OF_ONE / (read.max(1) as f64).sqrt())
-        )?;
+        let error = significant(MAX_ERROR_OF_ONE / (read.max(1) as f64).sqrt());
+        let sample = text::count(read, "entry");
+        let text = format!("estimated from a sample of {sample}, within {error} percentage points");
+        put(&format!("{text} (--exact reads all)"), out)?;
     }
-    writeln!(
-        out,
-        "{} assured, {} unreplied",
-        text::number(table.assured),
-        text::number(table.unreplied)
-    )?;
+    let (assured, unreplied) = (text::number(table.assured), text::number(table.unreplied));
+    put(&format!("{assured} assured, {unreplied} unreplied"), out)?;
     let top = options.top.unwrap_or(DEFAULT_TOP);
     for (by, name, values) in groups(table) {
         if options.group_by.is_none_or(|only| only == by) && !values.is_empty() {
@@ -52,6 +46,14 @@ pub(super) fn write(
         }
     }
     Ok(out.flush()?)
+}
+
+/// Prints a sentence.
+fn put(sentence: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    for line in text::wrap(sentence, "", "  ", crate::output::columns()) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
 }
 
 /// The size of the table and how full it is.
@@ -130,7 +132,7 @@ impl Size {
     /// Prints the size alone, where it is known.
     pub(super) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         if let Some(use_of_limit) = self.use_of_limit() {
-            writeln!(out, "{use_of_limit}")?;
+            put(&use_of_limit, out)?;
         }
         Ok(out.flush()?)
     }
