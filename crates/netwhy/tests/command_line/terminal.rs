@@ -1,8 +1,11 @@
 //! netwhy in a terminal: a pseudo-terminal of a given width.
 
+// No test uses all of it.
+#![allow(dead_code)]
+
 use std::fs::File;
 use std::io::Read as _;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -20,6 +23,15 @@ pub(crate) fn netwhy(arguments: &[&str]) -> Command {
     command.args(["--foreground", "--kill-after=5", "60", env!("CARGO_BIN_EXE_netwhy")]);
     command.args(arguments).stdin(Stdio::null()).env_remove("COLUMNS").env("NO_COLOR", "1");
     command
+}
+
+/// Runs a command whose output is no terminal.
+pub(crate) fn output(mut command: Command) -> Output {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().expect("to run it")
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Runs a command in a terminal of this width.
