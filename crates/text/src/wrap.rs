@@ -121,6 +121,9 @@ fn words(text: &str) -> Vec<Word> {
     words
 }
 
+/// The word after which the name of a command stands.
+const COMMAND: &str = "netwhy";
+
 fn stays_with(before: &str, word: &str) -> bool {
     const UNITS: [&str; 15] = [
         "%", "B", "KiB", "MiB", "GiB", "TiB", "µs", "ms", "s", "min", "h", "d", "CPU", "CPUs",
@@ -129,6 +132,7 @@ fn stays_with(before: &str, word: &str) -> bool {
     let unit = word.trim_end_matches(['.', ',', ';', ':', ')']);
     let last = before.rsplit(' ').next().unwrap_or_default();
     word == "·"
+        || last == COMMAND
         || (before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&unit))
         || is_option(word)
         || (is_option(last) && last.ends_with(|c: char| c.is_ascii_alphanumeric()))
@@ -179,6 +183,10 @@ mod tests {
         assert_eq!(
             wrap("listen() again, then nginx -s reload; see netwhy --capture.", "", "", 24),
             ["listen() again, then", "nginx -s reload; see", "netwhy --capture."]
+        );
+        assert_eq!(
+            wrap("To see it: netwhy ping --df", "", "", 18),
+            ["To see it:", "netwhy ping --df"]
         );
         assert_eq!(wrap("from 3 - 4 to -1, -- x", "", "", 8), ["from 3 -", "4 to -1,", "-- x"]);
     }
