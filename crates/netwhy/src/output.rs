@@ -125,15 +125,6 @@ pub(crate) fn json_line(object: &impl serde::Serialize) -> anyhow::Result<String
     Ok(format!("{}\n", sanitize::json(&text)))
 }
 
-/// Whether standard output is a pipe whose reader went away.
-pub(crate) fn stdout_is_closed() -> bool {
-    let out = std::io::stdout();
-    // Nothing is asked for: errors are reported all the same.
-    let mut all = [PollFd::new(&out, PollFlags::empty())];
-    let polled = rustix::event::poll(&mut all, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-    polled.is_ok() && all.iter().any(|one| one.revents().contains(PollFlags::ERR))
-}
-
 /// Prints a line about what netwhy does to standard error, which nobody may read.
 pub(crate) fn note(text: &str) {
     let _ = print(&format!("{text}\n"), None, true);
@@ -176,6 +167,15 @@ fn unwritten(path: &Path) -> String {
 /// Whether the reader of a pipe went away.
 pub(crate) fn is_broken_pipe(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::BrokenPipe
+}
+
+/// Whether standard output is a pipe whose reader went away.
+pub(crate) fn stdout_is_closed() -> bool {
+    let out = std::io::stdout();
+    // Nothing is asked for: errors are reported all the same.
+    let mut all = [PollFd::new(&out, PollFlags::empty())];
+    let polled = rustix::event::poll(&mut all, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    polled.is_ok() && all.iter().any(|one| one.revents().contains(PollFlags::ERR))
 }
 
 /// Shows screens of rows until stopped, one in each interval.

@@ -18,8 +18,16 @@ use crate::progress::Line;
 /// Duration of a window without a job, if none is given.
 const DEFAULT_WINDOW: Duration = Duration::from_secs(10);
 
-/// Observes this host while a job runs. What is known meanwhile is printed as `lines`.
+/// Observes this host while a job runs.
 pub(crate) fn observe_job<J: LiveJob>(
+    plan: &Plan,
+    start: impl FnOnce() -> anyhow::Result<J>,
+) -> anyhow::Result<(Evidence, J)> {
+    observe_job_in_lines(plan, start, None)
+}
+
+/// The same; what is known meanwhile is printed as `lines`.
+fn observe_job_in_lines<J: LiveJob>(
     plan: &Plan,
     start: impl FnOnce() -> anyhow::Result<J>,
     mut lines: Option<&mut JsonLines>,
@@ -82,7 +90,7 @@ pub(crate) fn observe_command(
     let (evidence, code) = if command.is_empty() {
         (observe(plan, lines)?, None)
     } else {
-        let (evidence, mut job) = observe_job(plan, || CommandJob::start(command), lines)?;
+        let (evidence, mut job) = observe_job_in_lines(plan, || CommandJob::start(command), lines)?;
         (evidence, Some(job.code()))
     };
     if evidence.sockets.is_none() && evidence.counters.is_none() {

@@ -77,7 +77,7 @@ fn run_load(options: &HttpOptions, load: PreparedLoad) -> anyhow::Result<(Eviden
         netns: options.netns.netns.clone(),
         packets: samples_packets.then_some(packets),
     };
-    window::observe_job(&plan, || start(load), None)
+    window::observe_job(&plan, || start(load))
 }
 
 /// Starts the load in a thread.

@@ -34,7 +34,7 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
         netns: options.netns.netns.clone(),
         packets: (!options.no_capture).then_some(packets),
     };
-    let (mut evidence, running) = window::observe_job(&plan, || start(&transfers), None)?;
+    let (mut evidence, running) = window::observe_job(&plan, || start(&transfers))?;
     let transfer = running.result()?;
     evidence.probes = Some(Probes { transfer: Some(transfer.clone()), ..Probes::default() });
     let judged = judge::judge(&evidence, &transfer);
