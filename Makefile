@@ -4,7 +4,8 @@
 # need Rust and make; tools/setup lists and installs the other packages.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick lint bench lab dist docs clean setup-build setup-test setup-bench
+.PHONY: help run install uninstall test quick lint bench lab dist docs clean build setup-build \
+    setup-test setup-bench
 
 # With sudo, or in a new shell, cargo may be installed but not in PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -22,9 +23,25 @@ help:
 	@sed -n 's/^## \([a-z]*\): /  make \1\t/p' Makefile | expand -t 16
 
 ## run: build netwhy and watch this host with it (make run ARGS="--for 3s")
-run: setup-build
-	cargo build --release --locked -p netwhy
+run: build
 	$(SUDO) $(TARGET_DIR)/release/netwhy $(ARGS)
+
+## install: build and install netwhy, manual pages, completions (PREFIX=/usr/local DESTDIR=)
+PREFIX = /usr/local
+# A binary that is there already is installed as it is: make install BINARY=dist/netwhy
+BINARY =
+INSTALLED = $(DESTDIR)$(PREFIX)
+install: $(if $(BINARY),,build)
+	install -D -m 755 $(or $(BINARY),$(TARGET_DIR)/release/netwhy) '$(INSTALLED)/bin/netwhy'
+	umask 022 && '$(INSTALLED)/bin/netwhy' --generate '$(INSTALLED)/share'
+
+## uninstall: remove what install installed
+uninstall:
+	rm -f '$(INSTALLED)/bin/netwhy' '$(INSTALLED)/share/man/man1/netwhy.1'
+	rm -f '$(INSTALLED)'/share/man/man1/netwhy-*.1
+	rm -f '$(INSTALLED)/share/bash-completion/completions/netwhy'
+	rm -f '$(INSTALLED)/share/zsh/site-functions/_netwhy'
+	rm -f '$(INSTALLED)/share/fish/vendor_completions.d/netwhy.fish'
 
 ## test: everything that CI checks
 test: setup-test
@@ -75,6 +92,8 @@ clean:
 	cargo clean
 	rm -rf dist
 
+build: setup-build
+	cargo build --release --locked -p netwhy
 setup-build:
 	@tools/setup build
 setup-test:

@@ -18,33 +18,7 @@ pub fn page(id: &str) -> Option<String> {
 
 /// The id nearest to a mistyped one, when one is near.
 pub fn nearest(id: &str) -> Option<&'static str> {
-    let ids = causes::TABLE.iter().map(|cause| cause.id);
-    let contains = |known: &&str| id.len() >= 4 && known.contains(id);
-    ids.clone().find(contains).or_else(|| {
-        ids.map(|known| (edit_distance(id, known), known))
-            .filter(|(distance, known)| distance * 3 <= known.len())
-            .min()
-            .map(|(_, known)| known)
-    })
-}
-
-/// Edits that make one word of the other (Levenshtein).
-fn edit_distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    // Edits from what was read of `from` to each beginning of `to`; the whole of it is the last.
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    // Longer words are near to no id.
-    for (read, letter) in from.chars().take(100).enumerate() {
-        let mut next = vec![read + 1];
-        let mut left = read + 1;
-        for ((other, diagonal), above) in to.iter().zip(&row).zip(row.iter().skip(1)) {
-            let edited = diagonal + usize::from(letter != *other);
-            left = edited.min(above + 1).min(left + 1);
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
+    text::nearest(id, causes::TABLE.iter().map(|cause| cause.id))
 }
 
 #[cfg(test)]
@@ -57,7 +31,5 @@ mod tests {
         assert_eq!(nearest("conntrack"), Some("conntrack-table-full"));
         assert_eq!(nearest("weather"), None);
         assert_eq!(nearest(""), None);
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "abc"), 3);
     }
 }

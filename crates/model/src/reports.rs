@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cost, Finding, Host, HttpLoad, MissingEvidence, Ping, Route, Transfer, Undecided, UnderLoad,
-    Window,
+    Cost, Finding, Host, HttpLoad, MissingEvidence, Ping, Report, Route, Series, Transfer,
+    Undecided, UnderLoad, Window,
 };
 
 /// The document of `netwhy ping --json`.
@@ -104,5 +104,42 @@ pub struct TransferReport {
 impl TransferReport {
     /// Version of this document. It grows when a reader of the older version would misread the newer
     /// one; new optional fields do not change it.
+    pub const SCHEMA_VERSION: u32 = 1;
+}
+
+/// A line of `netwhy --json-lines`: what is known while a window runs, then its report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum WatchLine {
+    /// The series, every second.
+    Series {
+        /// When, in microseconds since 1970-01-01 UTC.
+        time_unix_us: i64,
+        /// The numbers so far.
+        series: Vec<Series>,
+    },
+    /// A finding, once, when the window shows it for the first time. The report may have other figures
+    /// for it, or leave it out, because it knows the whole window.
+    Finding {
+        /// When, in microseconds since 1970-01-01 UTC.
+        time_unix_us: i64,
+        /// The finding as the window shows it so far.
+        #[serde(flatten)]
+        finding: Box<Finding>,
+    },
+    /// The report, which is the last line.
+    Report {
+        /// When, in microseconds since 1970-01-01 UTC.
+        time_unix_us: i64,
+        /// The document of `netwhy --json`.
+        #[serde(flatten)]
+        report: Box<Report>,
+    },
+}
+
+impl WatchLine {
+    /// Version of these lines. It grows when a reader of the older version would misread the newer
+    /// one; new types of lines and new optional fields do not change it.
     pub const SCHEMA_VERSION: u32 = 1;
 }

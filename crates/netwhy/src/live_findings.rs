@@ -38,6 +38,6 @@ fn paragraph(finding: &Finding, evidence: &Evidence) -> String {
         sanitize::line(&finding.subject.name),
     );
     let hang = " ".repeat(time.len());
-    let lines = text::wrap(&text, &time, &hang, text::Style::DEFAULT_WIDTH);
+    let lines = text::wrap(&text, &time, &hang, crate::output::columns());
     lines.join("\n") + "\n"
 }

@@ -1,24 +1,26 @@
 //! netwhy: why is my network slow?
 //!
-//! - [`cli`]: the command line
+//! - [`cli`]: the command line; [`mod@help`]: the texts below its options; [`generate`]: its manual pages
+//!   and completions
 //! - [`commands`]: one folder for each command
 //! - [`options`]: options that several commands have
 //! - [`window`]: a session of this host, with a live line
 //! - [`command_job`], [`probe_job`]: a command, a probe that runs meanwhile, as a [`job`]
 //! - [`evidence_file`]: saved evidence; [`saved_file`]: files that are written
-//! - [`output`], [`progress`], [`live_findings`]: what reaches the terminal
+//! - [`output`], [`progress`], [`live_findings`], [`json_lines`]: what reaches the terminal
 //! - [`failure`]: failures with an exit code of their own
 
 use std::process::ExitCode;
-
-use clap::Parser as _;
 
 mod cli;
 mod command_job;
 mod commands;
 mod evidence_file;
 mod failure;
+mod generate;
+mod help;
 mod job;
+mod json_lines;
 mod live_findings;
 mod options;
 mod output;
@@ -31,7 +33,10 @@ use cli::Cli;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::parse_within(output::columns()) {
+        Ok(cli) => cli,
+        Err(error) => return output::usage(&error),
+    };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_env_filter(tracing_subscriber::EnvFilter::from_env("NETWHY_LOG"))

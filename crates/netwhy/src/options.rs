@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use model::{Focus, Severity};
+use rustix::io::Errno;
+use rustix::process::Pid;
 use session::{PacketPlan, Plan};
+
+use crate::failure::Failure;
 
 /// Shortest and longest window.
 const WINDOW_RANGE: std::ops::RangeInclusive<Duration> =
@@ -28,8 +32,34 @@ pub(crate) struct FocusOptions {
 }
 
 impl FocusOptions {
-    pub(crate) fn focus(&self) -> Focus {
-        Focus { ports: self.port.clone(), pids: self.pid.clone(), peers: self.peer.clone() }
+    /// What they select.
+    ///
+    /// # Errors
+    ///
+    /// There is no such process.
+    pub(crate) fn focus(&self) -> Result<Focus, Failure> {
+        for pid in &self.pid {
+            check_process(*pid)?;
+        }
+        Ok(Focus { ports: self.port.clone(), pids: self.pid.clone(), peers: self.peer.clone() })
+    }
+}
+
+/// Whether there is a process with this id; a thread has sockets only as its process.
+fn check_process(pid: u32) -> Result<(), Failure> {
+    let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    // Also right where /proc hides the processes of others: they may not be signalled (EPERM).
+    let answer = id.map_or(Err(Errno::SRCH), rustix::process::test_kill_process);
+    if answer == Err(Errno::SRCH) {
+        return Err(Failure::Usage(format!("--pid {pid}: no such process")));
+    }
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")).map(str::trim);
+    match process.filter(|process| *process != pid.to_string()) {
+        None => Ok(()),
+        Some(process) => Err(Failure::Usage(format!(
+            "--pid {pid}: this is a thread of process {process}; use --pid {process}"
+        ))),
     }
 }
 
@@ -51,10 +81,10 @@ pub(crate) fn plan(
     focus: &FocusOptions,
     packets: &PacketOptions,
     netns: &NetnsOptions,
-) -> Plan {
+) -> Result<Plan, Failure> {
     let interfaces = packets.interface.clone();
     let packets = packets.capture.then_some(PacketPlan { interfaces, max_packets: None });
-    Plan { duration, focus: focus.focus(), netns: netns.netns.clone(), packets }
+    Ok(Plan { duration, focus: focus.focus()?, netns: netns.netns.clone(), packets })
 }
 
 #[derive(Debug, Args)]
@@ -146,6 +176,26 @@ mod tests {
         for bad in ["", "0", "-1", "nan", "inf", "1e300", "3 parsecs", "25h"] {
             assert!(window(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn processes_exist() {
+        let own = std::process::id();
+        assert!(check_process(own).is_ok() && check_process(1).is_ok());
+        for pid in [0, 0x7fff_ffff, u32::MAX] {
+            let refused = check_process(pid).unwrap_err().to_string();
+            assert_eq!(refused, format!("--pid {pid}: no such process"));
+        }
+        let (send, thread) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let running = std::thread::spawn(move || {
+            send.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            let _ = ended.recv();
+        });
+        let refused = check_process(thread.recv().unwrap().cast_unsigned()).unwrap_err();
+        assert!(refused.to_string().ends_with(&format!("use --pid {own}")), "{refused}");
+        drop(end);
+        running.join().unwrap();
     }
 
     #[test]

@@ -6,14 +6,17 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use model::{Report, Severity};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use sys::Stop;
 use text::{Style, sanitize};
 
 use crate::failure::Failure;
+use crate::help;
 use crate::options::{FailOn, ReportOptions, When};
 use crate::saved_file::SavedFile;
 
@@ -23,7 +26,7 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The style of a report that is printed to standard output or standard error, or written to a file.
 pub(crate) fn style(options: &ReportOptions, to_stderr: bool) -> Style {
     let style = match &options.output {
-        Some(_) => Style::default(),
+        Some(_) => Style { colour: false, width: width(None) },
         None if to_stderr => terminal_style(&std::io::stderr()),
         None => terminal_style(&std::io::stdout()),
     };
@@ -39,21 +42,60 @@ pub(crate) fn stdout_style() -> Style {
     terminal_style(&std::io::stdout())
 }
 
+/// Columns of text on standard output.
+pub(crate) fn columns() -> usize {
+    // Unit tests print nothing, whatever terminal they run in.
+    if cfg!(test) { Style::DEFAULT_WIDTH } else { stdout_style().width }
+}
+
+/// The same without colours.
+pub(crate) fn plain_style() -> Style {
+    Style { colour: false, width: columns() }
+}
+
 /// Whether standard output is a terminal.
 pub(crate) fn stdout_is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
-/// The style of a stream: colours (unless `NO_COLOR` is set) and the width of the terminal, if it is one.
+/// The style of a stream: colours (unless `NO_COLOR` is set) if it is a terminal, and its width.
 fn terminal_style(stream: &(impl std::io::IsTerminal + std::os::fd::AsFd)) -> Style {
     if !stream.is_terminal() {
-        return Style::default();
+        return Style { colour: false, width: width(None) };
     }
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let columns = rustix::termios::tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
+    Style { colour, width: width(Some(columns)) }
+}
+
+/// Columns of text: `COLUMNS` if it is set, as for ps(1) and ls(1); otherwise those of the terminal.
+fn width(terminal: Option<usize>) -> usize {
+    let variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     // A terminal that does not know its size reports 0 columns.
-    let width = rustix::termios::tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
-    let width = if width == 0 { Style::DEFAULT_WIDTH } else { width };
-    Style { colour, width }.within_bounds()
+    let width = variable.or(terminal).filter(|columns| *columns > 0);
+    let width = width.unwrap_or(Style::DEFAULT_WIDTH);
+    Style { colour: false, width }.within_bounds().width
+}
+
+/// Columns of a table that programs read too: on a terminal those of text, elsewhere without a limit,
+/// because sort and head read lines.
+pub(crate) fn table_width() -> usize {
+    if stdout_is_terminal() { columns() } else { usize::MAX }
+}
+
+/// Prints help, the version, or what is wrong with the command line.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let to_stderr = error.use_stderr();
+    let style = if to_stderr {
+        terminal_style(&std::io::stderr())
+    } else {
+        terminal_style(&std::io::stdout())
+    };
+    let text = error.render();
+    let text = if style.colour { text.ansi().to_string() } else { text.to_string() };
+    // Nobody may read it.
+    let _ = print(&text.replace(help::KEPT_SPACE, " "), to_stderr);
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Failure::USAGE))
 }
 
 /// Prints to standard error or standard output.
@@ -140,6 +182,15 @@ impl Output {
 /// Whether the reader of a pipe went away.
 pub(crate) fn is_broken_pipe(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::BrokenPipe
+}
+
+/// Whether standard output is a pipe whose reader went away.
+pub(crate) fn stdout_is_closed() -> bool {
+    let out = std::io::stdout();
+    // Nothing is asked for: errors are reported all the same.
+    let mut all = [PollFd::new(&out, PollFlags::empty())];
+    let polled = rustix::event::poll(&mut all, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    polled.is_ok() && all.iter().any(|one| one.revents().contains(PollFlags::ERR))
 }
 
 /// Shows screens of rows until stopped, one in each interval.

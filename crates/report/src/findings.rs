@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::{Command, Finding, ProcessName, Remedy, Severity};
+use model::{Command, Finding, ProcessName, Remedy, RemedyChange, Severity};
 use text::{Paint, Style, columns, paint, sanitize, shell, wrap};
 
 /// Columns of labels: a longer label has its text on the same line all the same.
@@ -145,7 +145,7 @@ fn processes(processes: &[ProcessName]) -> String {
 }
 
 fn remedy(remedy: &Remedy, block: &mut Block<'_>) {
-    block.text(FIX, &sanitize::lines(&remedy.text));
+    fix(remedy, block);
     if let Some(line) = remedy.command.as_ref().and_then(command_line) {
         block.command("", &line);
     }
@@ -161,6 +161,22 @@ fn remedy(remedy: &Remedy, block: &mut Block<'_>) {
     }
     if !text.is_empty() {
         block.text("", &text);
+    }
+}
+
+/// What to change. A line of configuration that does not fit behind its place stands below it, whole.
+fn fix(remedy: &Remedy, block: &mut Block<'_>) {
+    let text = sanitize::lines(&remedy.text);
+    let line = match &remedy.change {
+        RemedyChange::ConfigLine { line, .. } => sanitize::line(line),
+        _ => "".into(),
+    };
+    match text.strip_suffix(&*line) {
+        Some(place) if !line.is_empty() && !block.fits(&text) => {
+            block.text(FIX, place.trim_end());
+            block.command("", &line);
+        }
+        _ => block.text(FIX, &text),
     }
 }
 
@@ -182,6 +198,11 @@ impl Block<'_> {
     fn text(&mut self, label: &str, text: &str) {
         let hang = self.head("");
         self.lines.extend(wrap(text, &self.head(label), &hang, self.style.width));
+    }
+
+    /// Whether a text fits on one line.
+    fn fits(&self, text: &str) -> bool {
+        columns(&self.head("")) + columns(text) <= self.style.width
     }
 
     /// A command to be pasted: never broken, however long.

@@ -128,15 +128,19 @@ fn missing(name_or_pid: &str) -> String {
     if name_or_pid.parse::<u32>().is_ok() {
         return "no namespace has that name, and no process has that id".into();
     }
-    let mut names: Vec<String> = std::fs::read_dir(NETNS_FOLDER)
-        .map(|entries| {
-            entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
-        })
-        .unwrap_or_default();
-    names.sort();
+    let names = names();
     if names.is_empty() {
         "no namespace has that name, nor any other (ip netns list)".into()
     } else {
         format!("no namespace has that name; these exist: {}", names.join(", "))
     }
+}
+
+/// The names that `ip netns` gave to network namespaces.
+pub fn names() -> Vec<String> {
+    let entries = std::fs::read_dir(NETNS_FOLDER).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }

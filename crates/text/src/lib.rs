@@ -4,6 +4,7 @@
 //! - [`parse`]: numbers with their units, as options and scenario files have them: `20ms`, `100mbit`
 //! - [`sanitize`]: untrusted strings made safe for a terminal
 //! - [`shell`]: words of a command quoted for a shell
+//! - [`nearest()`]: the name that a mistyped one was meant to be
 //! - [`wrap`](mod@wrap): lines of a given width, with a hanging indent
 //! - [`table`]: columns that are as wide as their cells
 //! - [`chart`]: bars, sparklines, plots
@@ -13,6 +14,7 @@
 
 pub mod chart;
 pub mod figures;
+mod nearest;
 pub mod paint;
 pub mod parse;
 pub mod sanitize;
@@ -21,6 +23,7 @@ pub mod table;
 pub mod wrap;
 
 pub use figures::{bit_rate, bytes, count, duration, micros, number, percent, share};
+pub use nearest::nearest;
 pub use paint::{Paint, Style, paint};
 pub use table::{Align, Column, Table};
 pub use wrap::{columns, wrap, wrap_items};

@@ -1,9 +1,10 @@
 //! Lines of limited width, with a hanging indent.
 //!
-//! Columns are counted, not bytes or characters. A word that is longer than a line is broken; a command
-//! that users copy must not be, see [`wrap_items`].
+//! Columns are counted, not bytes or characters. Lines break between words only: what users copy, such as
+//! a path or an address, stays whole on a line of its own, however long. So do a program and its options;
+//! for other commands see [`wrap_items`].
 
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
 /// Columns that a text takes in a terminal, SGR sequences not counted.
 pub fn columns(text: &str) -> usize {
@@ -22,7 +23,8 @@ fn without_paint(text: &str) -> String {
     plain
 }
 
-/// Breaks a text into lines of at most `width` columns. The first line begins with `first`, the
+/// Breaks a text into lines of at most `width` columns; only a line of one word may be longer. The first
+/// line begins with `first`, the
 /// others with `hang`; a line feed in the text ends a line. Runs of spaces inside a line stay,
 /// because texts may be aligned with them; the spaces at the beginning of a line of the text indent
 /// its continuation too.
@@ -84,21 +86,9 @@ fn wrap_line(text: &str, first: &str, hang: &str, width: usize, lines: &mut Vec<
             line.push_str(&" ".repeat(word.spaces));
             used += word.spaces;
         }
-        if used + word_columns <= width {
-            line.push_str(&word.text);
-            used += word_columns;
-            is_empty = false;
-            continue;
-        }
-        for c in without_paint(&word.text).chars() {
-            let character_columns = c.width().unwrap_or(0);
-            if used + character_columns > width && !is_empty {
-                break_line(&mut line, &mut used);
-            }
-            line.push(c);
-            used += character_columns;
-            is_empty = false;
-        }
+        line.push_str(&word.text);
+        used += word_columns;
+        is_empty = false;
     }
     lines.push(line.trim_end().to_string());
 }
@@ -109,7 +99,8 @@ struct Word {
     text: String,
 }
 
-/// The words of a text. A number and its unit are one word, and so are a word and the `·` after it.
+/// The words of a text. A number and its unit are one word, and so are a word and the `·` after it, a
+/// program, its option and the value of that.
 fn words(text: &str) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::new();
     let mut spaces = 0;
@@ -130,13 +121,27 @@ fn words(text: &str) -> Vec<Word> {
     words
 }
 
+/// The word after which the name of a command stands.
+const COMMAND: &str = "netwhy";
+
 fn stays_with(before: &str, word: &str) -> bool {
     const UNITS: [&str; 15] = [
         "%", "B", "KiB", "MiB", "GiB", "TiB", "µs", "ms", "s", "min", "h", "d", "CPU", "CPUs",
         "Mbit/s",
     ];
     let unit = word.trim_end_matches(['.', ',', ';', ':', ')']);
-    word == "·" || (before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&unit))
+    let last = before.rsplit(' ').next().unwrap_or_default();
+    word == "·"
+        || last == COMMAND
+        || (before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&unit))
+        || is_option(word)
+        || (is_option(last) && last.ends_with(|c: char| c.is_ascii_alphanumeric()))
+}
+
+/// Whether a word of a text is an option of a program: `-s`, `--capture`.
+fn is_option(word: &str) -> bool {
+    let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
+    name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
 #[cfg(test)]
@@ -167,12 +172,23 @@ mod tests {
     }
 
     #[test]
-    fn a_word_longer_than_a_line_is_broken() {
-        assert_eq!(wrap("abcdefghij kl", "- ", "  ", 6), ["- abcd", "  efgh", "  ij", "  kl"]);
-        // Each has two columns: three fit into seven.
-        assert_eq!(wrap("漢字漢字", "", "", 7), ["漢字漢", "字"]);
-        // A width in which no character fits: the loop still ends.
-        assert_eq!(wrap("漢字", "", "", 1), ["漢", "字"]);
+    fn a_word_longer_than_a_line_stays_whole() {
+        assert_eq!(wrap("ab abcdefghij kl", "- ", "  ", 6), ["- ab", "  abcdefghij", "  kl"]);
+        assert_eq!(wrap("漢字漢字", "", "", 7), ["漢字漢字"]);
+        assert_eq!(wrap("漢字 a", "", "", 0), ["漢字", "a"]);
+    }
+
+    #[test]
+    fn a_program_stays_with_its_option_and_the_value_of_that() {
+        assert_eq!(
+            wrap("listen() again, then nginx -s reload; see netwhy --capture.", "", "", 24),
+            ["listen() again, then", "nginx -s reload; see", "netwhy --capture."]
+        );
+        assert_eq!(
+            wrap("To see it: netwhy ping --df", "", "", 18),
+            ["To see it:", "netwhy ping --df"]
+        );
+        assert_eq!(wrap("from 3 - 4 to -1, -- x", "", "", 8), ["from 3 -", "4 to -1,", "-- x"]);
     }
 
     #[test]

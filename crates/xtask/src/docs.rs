@@ -47,7 +47,7 @@ pub(crate) fn generated(tree: &Tree) -> anyhow::Result<BTreeMap<String, String>>
 }
 
 /// The documents that netwhy writes as JSON: name, version, schema.
-fn schemas() -> [(&'static str, u32, Schema); 9] {
+fn schemas() -> [(&'static str, u32, Schema); 10] {
     [
         ("evidence", model::Evidence::SCHEMA_VERSION, schemars::schema_for!(model::Evidence)),
         ("http", model::HttpReport::SCHEMA_VERSION, schemars::schema_for!(model::HttpReport)),
@@ -66,6 +66,7 @@ fn schemas() -> [(&'static str, u32, Schema); 9] {
         ),
         ("trace", model::TraceReport::SCHEMA_VERSION, schemars::schema_for!(model::TraceReport)),
         ("trace-line", model::TraceLine::SCHEMA_VERSION, schemars::schema_for!(model::TraceLine)),
+        ("watch-line", model::WatchLine::SCHEMA_VERSION, schemars::schema_for!(model::WatchLine)),
     ]
 }
 

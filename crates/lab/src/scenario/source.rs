@@ -87,7 +87,7 @@ impl Source {
     }
 }
 
-/// Names that share a word with this one, in brackets; empty without any.
+/// Names that share a word with this one, or the nearest to it, in brackets; empty without any.
 fn similar(name: &str) -> String {
     let words: Vec<&str> = name.split('-').filter(|word| word.len() > 3).collect();
     let names = Source::names();
@@ -97,6 +97,9 @@ fn similar(name: &str) -> String {
         .filter(|known| words.iter().any(|word| known.contains(word)))
         .take(MAX_SUGGESTIONS)
         .collect();
+    // A part of its name that is right is the better hint; without one, a few letters may be wrong.
+    let mistyped = text::nearest(name, names.iter().map(String::as_str));
+    let similar = if similar.is_empty() { Vec::from_iter(mistyped) } else { similar };
     if similar.is_empty() { String::new() } else { format!(" (similar: {})", similar.join(", ")) }
 }
 
@@ -195,5 +198,7 @@ host = "server"
     fn an_unknown_name_suggests_the_list() {
         let message = Source::find("no-such-thing").unwrap_err().to_string();
         assert!(message.contains("netwhy lab list"), "{message}");
+        let message = Source::find("bufferblaot").unwrap_err().to_string();
+        assert!(message.contains("(similar: bufferbloat)"), "{message}");
     }
 }

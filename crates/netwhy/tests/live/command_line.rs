@@ -17,6 +17,16 @@ fn stalled() -> (Host, Vec<super::host::Program>) {
     (host, vec![writer, reader])
 }
 
+/// netwhy in a folder of its own that all users can read, until the folder is dropped.
+fn copy_for_all() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), readable).expect("to open the folder");
+    let copy = folder.path().join("netwhy");
+    std::fs::copy(netwhy().get_program(), &copy).expect("a copy");
+    (folder, copy)
+}
+
 #[test]
 fn the_user_nobody_diagnoses_saved_evidence_with_the_same_findings() {
     let Some(_permit) = need_little(&["ip", "ss", "python3", "setpriv"]) else {
@@ -39,9 +49,7 @@ fn the_user_nobody_diagnoses_saved_evidence_with_the_same_findings() {
     let mut nobody = std::process::Command::new("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     // The user nobody may not reach the binary and the file: it gets a copy and standard input.
-    let program = netwhy().get_program().to_owned();
-    let copy = std::path::Path::new("/tmp").join(format!("netwhy-test-{}", std::process::id()));
-    std::fs::copy(&program, &copy).expect("a copy");
+    let (_copies, copy) = copy_for_all();
     nobody.arg(&copy).args(["diagnose", "-", "--json"]);
     let mut child = nobody
         .stdin(Stdio::piped())
@@ -51,7 +59,6 @@ fn the_user_nobody_diagnoses_saved_evidence_with_the_same_findings() {
         .expect("setpriv");
     std::io::Write::write_all(&mut child.stdin.take().expect("input"), &bytes).expect("to write");
     let theirs = child.wait_with_output().expect("output");
-    std::fs::remove_file(&copy).expect("to remove the copy");
     assert_eq!(report(&theirs).0, live.0);
 
     for (damage, expected) in [
@@ -123,11 +130,10 @@ fn without_root_missing_evidence_is_reported() {
         return;
     };
     let (host, _programs) = stalled();
-    let copy = format!("/tmp/netwhy-test-missing-{}", std::process::id());
-    std::fs::copy(netwhy().get_program(), &copy).expect("a copy");
+    let (_copies, copy) = copy_for_all();
+    let copy = copy.display();
     let as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all";
     let ran = output(&mut host.command(&format!("{as_nobody} {copy} --for 3s --json")));
-    std::fs::remove_file(&copy).expect("to remove the copy");
     assert_eq!(ran.status.code(), Some(0));
     let report = report(&ran);
     // Sockets are observed, but not their processes.
@@ -146,8 +152,8 @@ fn invalid_arguments_are_refused_with_a_reason() {
     let Some(_permit) = need_little(&["ip"]) else { return };
     for (arguments, code, expected) in [
         (&["explain", "accept-queue-overlow"][..], 2, "did you mean accept-queue-overflow?"),
-        (&["--netns", "no-such-namespace"], 3, "no namespace has that name"),
-        (&["--netns", "999999999"], 3, "no process has that id"),
+        (&["--netns", "no-such-namespace"], 2, "no namespace has that name"),
+        (&["--netns", "999999999"], 2, "no process has that id"),
         (&["--for", "0s"], 2, "between 200ms and 24h"),
         (&["--port", "70000"], 2, "--port"),
         (&["sockets", "--state", "open"], 2, "unknown TCP state open"),
@@ -207,4 +213,81 @@ fn sockets_and_conntrack_show_what_ss_and_conntrack_show() {
     assert_eq!(listed.lines().count(), theirs.lines().count());
     let grouped = show(&["conntrack", "--group-by", "state"]);
     assert!(grouped.contains("ESTABLISHED"), "{grouped}");
+}
+
+/// A listener with a backlog of 2 that accepts nothing.
+const SLEEPING_LISTENER: &str = "
+import socket, time
+listener = socket.socket()
+listener.bind((\"0.0.0.0\", 7100))
+listener.listen(2)
+time.sleep(600)
+";
+
+/// Ten connections to it, which nobody accepts.
+const CLIENTS: &str = "
+import socket, time
+clients = [socket.socket() for _ in range(10)]
+for client in clients:
+    client.setblocking(False)
+    client.connect_ex((\"127.0.0.1\", 7100))
+time.sleep(600)
+";
+
+#[test]
+fn listeners_are_listed_with_queue_limit_drops_and_process() {
+    let Some(_permit) = need_little(&["ip", "ss", "python3"]) else {
+        return;
+    };
+    let host = Host::new();
+    let listener = host.python(SLEEPING_LISTENER);
+    host.wait_for_listener(7100);
+    let _clients = host.python(CLIENTS);
+    // One more than the limit, as the kernel counts.
+    let theirs = || host.run("ss -Hltn sport = :7100");
+    wait_until("the queue is not full", || {
+        theirs().split_whitespace().collect::<Vec<_>>().starts_with(&["LISTEN", "3", "2"])
+    });
+    let list = |arguments: &[&str]| {
+        let shown = output(netwhy().args(["sockets", "--netns", &host.name]).args(arguments));
+        assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+        String::from_utf8_lossy(&shown.stdout).into_owned()
+    };
+    // The SYNs that do not fit are retransmitted, and dropped, after a second.
+    wait_until("nothing was dropped", || {
+        let shown = list(&["-l", "--port", "7100"]);
+        let row = shown.lines().nth(1).unwrap_or_else(|| panic!("no listener: {shown}"));
+        let fields: Vec<&str> = row.split_whitespace().collect();
+        let process = format!("python3({})", listener.id());
+        assert_eq!(fields[..3], ["LISTEN", "3", "2"], "{shown}");
+        assert_eq!(fields[4..], ["0.0.0.0:7100", &process], "{shown}");
+        fields[3].parse::<u64>().expect("a number") > 0
+    });
+    assert_eq!(list(&["-l"]).lines().count(), 2, "no other socket is listed");
+    let first = list(&["-l", "--sort", "drops", "--top", "1", "--json"]);
+    let first: serde_json::Value = serde_json::from_str(&first).expect("JSON");
+    assert_eq!(first["local"], "0.0.0.0:7100");
+    assert!(first["memory"]["drops"].as_u64() > Some(0), "{first}");
+    let all = list(&["--all"]);
+    assert!(all.contains("LISTEN") && all.contains("ESTAB"), "{all}");
+}
+
+#[test]
+fn findings_are_printed_while_the_window_runs() {
+    let Some(_permit) = need_little(&["ip", "ss", "python3"]) else {
+        return;
+    };
+    let (host, _programs) = stalled();
+    let run = output(netwhy().args(["--netns", &host.name, "--for", "8s", "--json-lines"]));
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let printed = String::from_utf8_lossy(&run.stdout).into_owned();
+    let lines: Vec<serde_json::Value> =
+        printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).collect::<Vec<_>>();
+    let (findings, reports) = (of("finding"), of("report"));
+    assert_eq!((findings.len(), reports.len()), (1, 1), "{printed}");
+    assert_eq!(findings[0]["cause"], "receiver-stalled");
+    assert_eq!(reports[0]["findings"][0]["cause"], "receiver-stalled");
+    let time = |line: &serde_json::Value| line["time_unix_us"].as_i64().expect("a time");
+    assert!(time(findings[0]) < time(reports[0]), "before the window ends");
 }

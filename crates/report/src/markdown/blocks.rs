@@ -3,7 +3,7 @@
 use text::sanitize;
 use text::{Column, Paint, Style, Table, columns, paint, wrap};
 
-use super::inline::inline;
+use super::inline::{KEPT_SPACE, inline};
 
 /// Indent of code blocks and nested texts.
 const INDENT: &str = "    ";
@@ -24,7 +24,7 @@ pub fn markdown_to_terminal(page: &str, style: Style) -> String {
     while out.last().is_some_and(String::is_empty) {
         out.pop();
     }
-    out.join("\n") + "\n"
+    out.join("\n").replace(KEPT_SPACE, " ") + "\n"
 }
 
 /// Renders the block that begins with `line`; returns the lines after it.

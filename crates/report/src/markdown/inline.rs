@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use text::{Paint, Style, paint};
 
+/// A space in code, at which no line breaks: commands are copied.
+pub(super) const KEPT_SPACE: &str = "\u{a0}";
+
 /// Renders the code, emphasis and links of a text. Each word is painted separately, because lines
 /// break between words.
 pub(super) fn inline(text: &str, style: Style) -> String {
@@ -12,12 +15,14 @@ pub(super) fn inline(text: &str, style: Style) -> String {
     loop {
         if let Some((span, after)) = span(rest, out.chars().next_back()) {
             match span {
-                Span::Code(code) if style.colour => {
-                    out.push_str(&paint_words(code, Paint::Code, style));
-                }
-                // Writing to a String does not fail.
                 Span::Code(code) => {
-                    let _ = write!(out, "`{code}`");
+                    let code = code.replace(' ', KEPT_SPACE);
+                    if style.colour {
+                        out.push_str(&paint_words(&code, Paint::Code, style));
+                    } else {
+                        // Writing to a String does not fail.
+                        let _ = write!(out, "`{code}`");
+                    }
                 }
                 Span::Painted(text, colour) => out.push_str(&paint_words(text, colour, style)),
                 Span::Link { label, target } => {
@@ -112,7 +117,7 @@ mod tests {
 
     #[test]
     fn code_emphasis_links_and_escapes() {
-        assert_eq!(inline("a `b *c* d` e", PLAIN), "a `b *c* d` e");
+        assert_eq!(inline("a `b *c* d` e", PLAIN), "a `b\u{a0}*c*\u{a0}d` e");
         assert_eq!(inline("**bold** and *soft* words", PLAIN), "bold and soft words");
         assert_eq!(
             inline("tcp_max_tw_buckets 2 * 3 * 4 *", PLAIN),

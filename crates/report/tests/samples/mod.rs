@@ -239,3 +239,10 @@ pub(crate) fn proof(label: &str, text: &str, source: Source) -> Proof {
     let figure = Figure { name: "n".into(), value: 1.0, unit: "1".into(), window_ms: 10_003 };
     Proof { label: label.into(), text: text.into(), figures: vec![figure], source }
 }
+
+/// Whether a line is one word after its label: such lines may be wider than the style.
+pub(crate) fn is_one_word(line: &str) -> bool {
+    const MAX_LABEL_COLUMNS: usize = 24;
+    let longest = line.split(' ').map(::text::columns).max().unwrap_or(0);
+    ::text::columns(line) <= longest + MAX_LABEL_COLUMNS
+}

@@ -161,10 +161,7 @@ fn open(options: &CaptureOptions) -> anyhow::Result<Vec<Source>> {
     }
     let mut sources = Vec::new();
     for name in &options.interface {
-        let source = source(name, settings, &text).map_err(|error| match error.kind {
-            sys::ErrorKind::NotFound => Failure::Usage(error.to_string()),
-            _ => Failure::Observe(error.to_string()),
-        })?;
+        let source = source(name, settings, &text).map_err(|error| window::no_interface(&error))?;
         sources.push(source.map_err(refused)?);
     }
     Ok(sources)

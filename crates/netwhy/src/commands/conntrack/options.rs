@@ -10,7 +10,16 @@ use crate::options::{NetnsOptions, window};
 /// Lines of a group when the user does not choose how many.
 pub(super) const DEFAULT_TOP: usize = 10;
 
+const AFTER: &str = "\
+Examples:
+  netwhy conntrack                       how full the table is, and of what
+  netwhy conntrack --group-by source --top 20
+  netwhy conntrack --list --state time_wait
+  netwhy conntrack --list --sort timeout --top 5
+  netwhy conntrack --port 443 --watch 5s";
+
 #[derive(Debug, Args)]
+#[command(after_help = AFTER)]
 pub(crate) struct ConntrackOptions {
     #[command(flatten)]
     pub(crate) netns: NetnsOptions,

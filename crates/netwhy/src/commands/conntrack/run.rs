@@ -50,9 +50,17 @@ fn show(
         size.count.unwrap_or(0),
         options.top.unwrap_or(DEFAULT_TOP),
         &mut |entry| selection.has(entry),
-    )
-    .map_err(unreadable)?;
-    summary::write(&size, options, &table, out)
+    );
+    match table {
+        Ok(table) => summary::write(&size, options, &table, out),
+        Err(error) => {
+            // Users may read the size.
+            if !options.json {
+                size.write(out)?;
+            }
+            Err(unreadable(error))
+        }
+    }
 }
 
 /// Prints the entries one by one.
@@ -131,9 +139,7 @@ fn each(
 
 fn unreadable(error: sys::Error) -> anyhow::Error {
     let help = match error.kind {
-        sys::ErrorKind::PermissionDenied => {
-            "; run as root, or read only its size: sysctl net.netfilter.nf_conntrack_count"
-        }
+        sys::ErrorKind::PermissionDenied => "; run as root (sudo netwhy conntrack)",
         _ => "",
     };
     anyhow::anyhow!("cannot read the connection-tracking table: {error}{help}")

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use wire::conntrack::{self, Entry};
 
 use super::options::ConntrackOptions;
-use crate::failure::Failure;
+use crate::failure::{Failure, did_you_mean};
 
 /// The entries that are shown.
 pub(super) struct Selection {
@@ -53,7 +53,8 @@ fn protocol(word: &str) -> anyhow::Result<u8> {
     (0..=u8::MAX).find(|number| conntrack::protocol_name(*number) == Some(&name)).ok_or_else(|| {
         let known: Vec<_> = (0..=u8::MAX).filter_map(conntrack::protocol_name).collect();
         Failure::Usage(format!(
-            "unknown protocol {word}; known are: {}, or a number",
+            "unknown protocol {word}{}; known are: {}, or a number",
+            did_you_mean(word, known.iter().copied()),
             known.join(", ")
         ))
         .into()
@@ -67,7 +68,8 @@ fn state(word: &str) -> anyhow::Result<String> {
         return Ok(name);
     }
     anyhow::bail!(Failure::Usage(format!(
-        "unknown connection-tracking state {word}; known are: {}",
+        "unknown connection-tracking state {word}{}; known are: {}",
+        did_you_mean(&name, known.iter().copied()).to_ascii_lowercase(),
         known.join(", ").to_ascii_lowercase()
     )))
 }

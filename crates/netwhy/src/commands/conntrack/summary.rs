@@ -30,21 +30,15 @@ pub(super) fn write(
         out.write_all(crate::output::json(&json)?.as_bytes())?;
         return Ok(out.flush()?);
     }
-    writeln!(out, "{}", totals(size, table))?;
+    put(&totals(size, table), out)?;
     if let Some(read) = table.read {
-        writeln!(
-            out,
-            "estimated from a sample of {}, within {} percentage points (--exact reads all)",
-            text::count(read, "entry"),
-            significant(MAX_ERROR_OF_ONE / (read.max(1) as f64).sqrt())
-        )?;
+        let error = significant(MAX_ERROR_OF_ONE / (read.max(1) as f64).sqrt());
+        let sample = text::count(read, "entry");
+        let text = format!("estimated from a sample of {sample}, within {error} percentage points");
+        put(&format!("{text} (--exact reads all)"), out)?;
     }
-    writeln!(
-        out,
-        "{} assured, {} unreplied",
-        text::number(table.assured),
-        text::number(table.unreplied)
-    )?;
+    let (assured, unreplied) = (text::number(table.assured), text::number(table.unreplied));
+    put(&format!("{assured} assured, {unreplied} unreplied"), out)?;
     let top = options.top.unwrap_or(DEFAULT_TOP);
     for (by, name, values) in groups(table) {
         if options.group_by.is_none_or(|only| only == by) && !values.is_empty() {
@@ -54,14 +48,20 @@ pub(super) fn write(
     Ok(out.flush()?)
 }
 
+/// Prints a sentence.
+fn put(sentence: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    for line in text::wrap(sentence, "", "  ", crate::output::columns()) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
 /// The size of the table and how full it is.
 fn totals(size: &Size, table: &ConntrackTable) -> String {
     let about = if table.read.is_some() { "about " } else { "" };
     let mut text = format!("{about}{}", text::count(table.entries, "entry"));
-    if let (Some(count), Some(max)) = (size.count, size.max) {
-        let share = text::percent(text::share(count as f64, max as f64));
-        let (count, max) = (text::number(count), text::number(max));
-        text.push_str(&format!("; the table holds {count} of {max} ({share})"));
+    if let Some(use_of_limit) = size.use_of_limit() {
+        text.push_str(&format!("; {use_of_limit}"));
     }
     if let (Some(count), Some(buckets)) = (size.count, size.buckets) {
         let per_bucket = significant(count as f64 / buckets.max(1) as f64);
@@ -108,8 +108,7 @@ fn group<'a>(table: &ConntrackTable, name: &str, values: impl Iterator<Item = &'
             format!("{}{error}", value.key),
         ]);
     }
-    // Never wrapped: programs like sort and head read lines.
-    format!("\n{}", rows.text("", usize::MAX))
+    format!("\n{}", rows.text("", crate::output::table_width()))
 }
 
 /// The size of the table, as the kernel reports it.
@@ -128,5 +127,19 @@ impl Size {
             String::from_utf8_lossy(&text).trim().parse().ok()
         };
         Size { count: number("count"), max: number("max"), buckets: number("buckets") }
+    }
+
+    /// Prints the size alone, where it is known.
+    pub(super) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        if let Some(use_of_limit) = self.use_of_limit() {
+            put(&use_of_limit, out)?;
+        }
+        Ok(out.flush()?)
+    }
+
+    fn use_of_limit(&self) -> Option<String> {
+        let (count, max) = (self.count?, self.max?);
+        let share = text::percent(text::share(count as f64, max as f64));
+        Some(format!("the table holds {} of {} ({share})", text::number(count), text::number(max)))
     }
 }

@@ -16,7 +16,7 @@ use super::options::{
 };
 use super::runner::{Request, Runner, note_hosts};
 use super::show;
-use crate::failure::Failure;
+use crate::failure::{Failure, did_you_mean};
 use crate::output;
 use crate::saved_file::SavedFile;
 
@@ -192,7 +192,8 @@ fn find_host<'a, T>(hosts: &'a BTreeMap<String, T>, name: Option<&str>) -> anyho
     found.ok_or_else(|| {
         let all: Vec<&str> = hosts.keys().map(String::as_str).collect();
         let (name, all) = (name.unwrap_or_default(), all.join(", "));
-        Failure::Usage(format!("there is no host {name}; there are: {all}")).into()
+        let nearest = did_you_mean(name, hosts.keys().map(String::as_str));
+        Failure::Usage(format!("there is no host {name}{nearest}; there are: {all}")).into()
     })
 }
 

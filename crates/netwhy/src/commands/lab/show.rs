@@ -11,12 +11,12 @@ use lab::scenario::vary::Values;
 use lab::scenario::{Kind, Scenario};
 use lab::score::{Score, ratio};
 use text::figures::significant;
-use text::{Column, Style, Table, count, percent};
+use text::{Column, Table, count, percent};
+
+use crate::output;
 
 /// Lateness of an emulated link from which its run is in doubt: a tick at 250 Hz.
 const MAX_LATENESS: Duration = Duration::from_millis(4);
-/// Width of the output.
-const WIDTH: usize = Style::DEFAULT_WIDTH;
 /// Columns of the word that begins a line of an outcome.
 const LABEL_WIDTH: usize = 8;
 
@@ -24,7 +24,7 @@ const LABEL_WIDTH: usize = 8;
 fn put(out: &mut String, label: &str, text: &str) {
     let first = format!("  {label:LABEL_WIDTH$} ");
     let hang = " ".repeat(first.len());
-    for line in text::wrap(text, &first, &hang, WIDTH) {
+    for line in text::wrap(text, &first, &hang, output::columns()) {
         out.push_str(line.trim_end());
         out.push('\n');
     }
@@ -42,7 +42,8 @@ pub(super) fn list(all: &[(String, Scenario)]) -> String {
         for (name, scenario) in all.iter().filter(|(_, scenario)| scenario.kind == kind) {
             table.row([name, &scenario.title]);
         }
-        let _ = writeln!(out, "{heading}\n\n{}", table.text("  ", WIDTH));
+        let heading = text::wrap(heading, "", "  ", output::columns()).join("\n");
+        let _ = writeln!(out, "{heading}\n\n{}", table.text("  ", output::columns()));
     }
     out.push_str("Run one: netwhy lab run NAME    all: netwhy lab score\n");
     out
@@ -310,7 +311,7 @@ pub(super) fn score(score: &Score) -> String {
             table.note(&excuse.sentence());
         }
     }
-    let mut out = format!("\n{}\n", table.text("", WIDTH));
+    let mut out = format!("\n{}\n", table.text("", output::columns()));
     for line in score.summary() {
         let _ = writeln!(out, "{line}");
     }

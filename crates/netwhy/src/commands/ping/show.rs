@@ -7,10 +7,10 @@ use std::time::Duration;
 use model::{Ping, PingMethod, PingMtu, ReplyKind};
 use probe::ping::{Event, EventKind, PingTarget, Protocol};
 use text::figures::{round_trip, significant};
-use text::{Style, micros, number, percent, share, wrap};
+use text::{micros, number, percent, share, wrap};
 
-/// Columns of a line.
-const WIDTH: usize = Style::DEFAULT_WIDTH;
+use crate::output;
+
 /// Most kinds of replies in a summary.
 const MAX_REPLY_KINDS_SHOWN: usize = 8;
 /// A rate is kept if it is at least this share of what was asked for; of few packets it is not judged.
@@ -47,7 +47,7 @@ impl EventLines {
             EventKind::Timeout => format!("{prefix}no reply: seq {sequence}"),
             EventKind::SendError(why) => {
                 let text = format!("{prefix}not sent: seq {sequence}, {why}");
-                wrap(&text, "", "  ", WIDTH).join("\n")
+                wrap(&text, "", "  ", output::columns()).join("\n")
             }
             EventKind::Reply { kind, from, ttl, bytes, mtu, round_trip, late, duplicate } => {
                 let port = self.ports.get(event.target).copied().flatten();
@@ -90,34 +90,35 @@ fn milliseconds(time: Duration) -> String {
 
 /// The summary of one target; `flood`: its rate is a limit.
 pub(super) fn summary(ping: &Ping, flood: bool) -> String {
-    let mut lines = wrap(&target(ping), "", "  ", WIDTH);
-    lines.extend(wrap(&counts(ping), "  ", "    ", WIDTH));
+    let mut lines = wrap(&target(ping), "", "  ", output::columns());
+    lines.extend(wrap(&counts(ping), "  ", "    ", output::columns()));
     if let Some(why) = &ping.last_send_error {
-        lines.extend(wrap(&format!("not sent: {why}"), "  ", "    ", WIDTH));
+        lines.extend(wrap(&format!("not sent: {why}"), "  ", "    ", output::columns()));
     }
     if let Some(mtu) = ping.mtu {
-        lines.extend(wrap(&mtu_text(ping, mtu), "  ", "    ", WIDTH));
+        lines.extend(wrap(&mtu_text(ping, mtu), "  ", "    ", output::columns()));
     }
     if let Some(text) = rate(ping, flood) {
-        lines.extend(wrap(&text, "  ", "    ", WIDTH));
+        lines.extend(wrap(&text, "  ", "    ", output::columns()));
     }
     if let Some(times) = ping.round_trip {
         let [min, mean, max] = [times.min_ms, times.mean_ms, times.max_ms].map(round_trip);
         let [p50, p90, p99] = [times.p50_ms, times.p90_ms, times.p99_ms].map(round_trip);
         let jitter = times.jitter_ms.map(|ms| format!(", jitter {}", round_trip(ms)));
-        lines.push(format!("  RTT  min {min}, avg {mean}, max {max}"));
         let jitter = jitter.unwrap_or_default();
-        lines.push(format!("       p50 {p50}, p90 {p90}, p99 {p99}{jitter}"));
+        let text =
+            format!("min {min}, avg {mean}, max {max}\np50 {p50}, p90 {p90}, p99 {p99}{jitter}");
+        lines.extend(wrap(&text, "  RTT  ", "       ", output::columns()));
     }
     // Echo replies are what is expected of an echo request.
     let other = ping.replies.iter().filter(|replies| replies.kind != ReplyKind::EchoReply);
     for replies in other.take(MAX_REPLY_KINDS_SHOWN) {
         let (count, kind) = (number(replies.count), replies.kind.description());
         let text = format!("replies: {count} × {kind} from {}", replies.from);
-        lines.extend(wrap(&text, "  ", "    ", WIDTH));
+        lines.extend(wrap(&text, "  ", "    ", output::columns()));
     }
     if ping.round_trip.is_some() {
-        lines.extend(wrap(&clock(ping), "  ", "    ", WIDTH));
+        lines.extend(wrap(&clock(ping), "  ", "    ", output::columns()));
     }
     lines.into_iter().map(|line| line + "\n").collect()
 }

@@ -2,41 +2,40 @@
 
 use model::{Finding, LimitedLink, LoadPhase, UnderLoad};
 use text::figures::round_trip;
-use text::{Column, Style, Table, bit_rate, wrap};
+use text::{Column, Table, bit_rate, wrap};
 
-/// Columns of a line.
-const WIDTH: usize = Style::DEFAULT_WIDTH;
+use crate::output;
 
 /// The experiment and what it shows.
 pub(super) fn text(measured: &UnderLoad, findings: &[Finding]) -> String {
-    let mut lines = wrap(&verdict(measured), "", "", WIDTH);
+    let mut lines = wrap(&verdict(measured), "", "", output::columns());
     // A finding has the reasons as its proof.
     for reason in measured.verdict.reasons.iter().filter(|_| findings.is_empty()) {
-        lines.extend(wrap(reason, "  ", "  ", WIDTH));
+        lines.extend(wrap(reason, "  ", "  ", output::columns()));
     }
     lines.push(String::new());
     let heading = format!("median round-trip time to {}, ms, from", measured.target);
-    lines.extend(wrap(&heading, "", "  ", WIDTH));
+    lines.extend(wrap(&heading, "", "  ", output::columns()));
     for (letter, vantage_point) in letters().zip(&measured.vantage_points) {
-        lines.extend(wrap(&format!("{letter} {vantage_point}"), "  ", "    ", WIDTH));
+        lines.extend(wrap(&format!("{letter} {vantage_point}"), "  ", "    ", output::columns()));
     }
-    lines.extend(table(measured).lines("", WIDTH));
+    lines.extend(table(measured).lines("", output::columns()));
     let mut errors: Vec<&str> =
         measured.phases.iter().filter_map(|phase| phase.error.as_deref()).collect();
     errors.dedup();
     for error in errors {
-        lines.extend(wrap(error, "", "  ", WIDTH));
+        lines.extend(wrap(error, "", "  ", output::columns()));
     }
     let legend = format!(
         "N at X: N downloads at X of {}; rates on the wire are estimates, with the headers of \
          full-size segments.",
         measured.url
     );
-    lines.extend(wrap(&legend, "", "", WIDTH));
+    lines.extend(wrap(&legend, "", "", output::columns()));
     let mut text: String = lines.into_iter().map(|line| line + "\n").collect();
     if !findings.is_empty() {
         text.push('\n');
-        text.push_str(&report::findings(findings, Style::default()));
+        text.push_str(&report::findings(findings, output::plain_style()));
     }
     text
 }
@@ -129,7 +128,7 @@ mod tests {
             measured.verdict.link = link;
             let text = text(&measured, &[]);
             for line in text.lines() {
-                assert!(line.chars().count() <= WIDTH, "{line}");
+                assert!(line.chars().count() <= output::columns(), "{line}");
             }
             assert!(text.contains("\n64 at F, 123 Mbit/s    1234.5    1234.5"), "{text}");
         }

@@ -8,7 +8,18 @@ use clap::Args;
 
 use crate::options::{FocusOptions, NetnsOptions, PacketOptions, window};
 
+const AFTER: &str = "\
+Examples:
+  netwhy record -o slow.zst              10 seconds of this host
+  netwhy record -o slow.zst --for 1m --capture
+  netwhy record -o - --for 3s | ssh desk netwhy diagnose -
+  netwhy record -o load.zst -- ab -n 10000 http://198.18.0.1/
+
+Exit codes: 0 done, 2 usage, 3 cannot observe. With COMMAND: the exit code of the
+command.";
+
 #[derive(Debug, Args)]
+#[command(after_help = AFTER)]
 pub(crate) struct RecordOptions {
     /// File to write (zstd-compressed JSON); `-` for standard output
     #[arg(short, long, value_name = "FILE")]

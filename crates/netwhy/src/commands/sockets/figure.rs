@@ -22,6 +22,7 @@ impl Figure {
                 let sent = record.last_data_sent_ms();
                 sent.zip(record.last_data_recv_ms()).map(|(s, r)| u64::from(s.min(r)))
             }
+            Figure::Drops => record.memory().map(|memory| u64::from(memory.drops)),
             Figure::Memory => record
                 .memory()
                 .map(|m| u64::from(m.receive_bytes) + u64::from(m.send_bytes.max(m.queued_bytes))),

@@ -112,8 +112,7 @@ impl Groups {
                 key,
             ]);
         }
-        // Never wrapped: programs like sort and head read lines.
-        out.write_all(table.text("", usize::MAX).as_bytes())?;
+        out.write_all(table.text("", crate::output::table_width()).as_bytes())?;
         Ok(out.flush()?)
     }
 }

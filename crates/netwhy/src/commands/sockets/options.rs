@@ -6,13 +6,32 @@ use clap::{Args, ValueEnum};
 
 use crate::options::{FocusOptions, NetnsOptions, window};
 
+const AFTER: &str = "\
+Examples:
+  netwhy sockets --port 443              sockets of one port, as ss -ti
+  netwhy sockets -l                      the queue of each listener, as ss -ltn
+  netwhy sockets -ap                     all sockets with their processes
+  netwhy sockets --sort retrans --top 5
+  netwhy sockets --group-by process
+  netwhy sockets -l --sort drops --watch";
+
 #[derive(Debug, Args)]
+#[command(after_help = AFTER)]
 pub(crate) struct SocketsOptions {
     #[command(flatten)]
     pub(crate) focus: FocusOptions,
 
     #[command(flatten)]
     pub(crate) netns: NetnsOptions,
+
+    /// Only listeners: the length of each queue (RECV-Q), its limit (SEND-Q), what was
+    /// dropped because it was full or for another reason, and the process
+    #[arg(short, long, conflicts_with_all = ["state", "all", "group_by"])]
+    pub(crate) listening: bool,
+
+    /// Also listeners and sockets in TIME-WAIT
+    #[arg(short, long, conflicts_with = "state")]
+    pub(crate) all: bool,
 
     /// Only sockets in these states: estab, time-wait, listen, ... [default: all
     /// except listen and time-wait]
@@ -71,6 +90,8 @@ pub(crate) enum Figure {
     Idle,
     /// Buffer memory in use
     Memory,
+    /// Packets dropped; of a listener: SYNs and connections
+    Drops,
 }
 
 /// How sockets are grouped.

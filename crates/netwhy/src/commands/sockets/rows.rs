@@ -14,37 +14,87 @@ use super::owners::Owners;
 
 /// Columns of an address and port: `255.255.255.255:65535`.
 const ADDRESS_COLUMNS: usize = 21;
-/// Columns of a line: a figure that does not fit goes to the next line.
-const LINE_COLUMNS: usize = 80;
+/// Where the addresses begin, without and with a column of drops.
+const ADDRESSES_AT: usize = 27;
+const ADDRESS_AT_OF_LISTENERS: usize = 32;
+/// Columns for a process, without which that of a listener stands in a line of its own.
+const PROCESS_COLUMNS: usize = 25;
 /// Most digits of a `u64`.
 const MAX_DIGITS: usize = 20;
 /// ssthresh that was never set (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// The line above the sockets.
-pub(super) fn header(
-    options: &SocketsOptions,
-    out: &mut (impl Write + ?Sized),
-) -> std::io::Result<()> {
-    if options.json {
-        return Ok(());
+/// How sockets are printed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    form: Form,
+    processes: bool,
+    /// Columns of a line: a figure that does not fit goes to the next line.
+    width: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Json,
+    Sockets,
+    /// Listeners have a queue with a limit, and no peer.
+    Listeners,
+}
+
+impl Layout {
+    pub(super) fn of(options: &SocketsOptions, width: usize) -> Self {
+        let form = match options {
+            SocketsOptions { json: true, .. } => Form::Json,
+            SocketsOptions { listening: true, .. } => Form::Listeners,
+            _ => Form::Sockets,
+        };
+        Layout { form, processes: options.processes, width }
     }
-    let process = if options.processes { "  PROCESS" } else { "" };
-    writeln!(
-        out,
-        "{:<10} {:>7} {:>7} {:<ADDRESS_COLUMNS$} {:<ADDRESS_COLUMNS$}{process}",
-        "STATE", "RECV-Q", "SEND-Q", "LOCAL", "REMOTE"
-    )
+
+    /// Whether the remote address, or the process of a listener, stands in a line of its own.
+    fn is_narrow(self) -> bool {
+        self.width
+            < match self.form {
+                Form::Listeners => ADDRESS_AT_OF_LISTENERS + ADDRESS_COLUMNS + 2 + PROCESS_COLUMNS,
+                _ => ADDRESSES_AT + 1 + 2 * ADDRESS_COLUMNS,
+            }
+    }
+}
+
+/// The line above the sockets.
+pub(super) fn header(layout: Layout, out: &mut (impl Write + ?Sized)) -> std::io::Result<()> {
+    let process = if layout.processes { "  PROCESS" } else { "" };
+    match layout.form {
+        Form::Json => Ok(()),
+        Form::Listeners => {
+            let local = if layout.is_narrow() { 0 } else { ADDRESS_COLUMNS };
+            write!(
+                out,
+                "{:<6} {:>7} {:>7} {:>8} {:<local$}",
+                "STATE", "RECV-Q", "SEND-Q", "DROPS", "LOCAL"
+            )?;
+            writeln!(out, "{}PROCESS", if layout.is_narrow() { "\n    " } else { "  " })
+        }
+        Form::Sockets if layout.is_narrow() => {
+            writeln!(out, "{:<10} {:>7} {:>7} LOCAL", "STATE", "RECV-Q", "SEND-Q")?;
+            writeln!(out, "{:ADDRESSES_AT$}REMOTE{process}", "")
+        }
+        Form::Sockets => writeln!(
+            out,
+            "{:<10} {:>7} {:>7} {:<ADDRESS_COLUMNS$} {:<ADDRESS_COLUMNS$}{process}",
+            "STATE", "RECV-Q", "SEND-Q", "LOCAL", "REMOTE"
+        ),
+    }
 }
 
 /// One socket in a buffer of its own.
 pub(super) fn bytes(
     record: &Record<'_>,
     owners: &Owners,
-    options: &SocketsOptions,
+    layout: Layout,
 ) -> anyhow::Result<Vec<u8>> {
     let mut row = Vec::with_capacity(256);
-    write(record, owners, options, &mut row)?;
+    write(record, owners, layout, &mut row)?;
     Ok(row)
 }
 
@@ -52,31 +102,54 @@ pub(super) fn bytes(
 pub(super) fn write(
     record: &Record<'_>,
     owners: &Owners,
-    options: &SocketsOptions,
+    layout: Layout,
     out: &mut Vec<u8>,
 ) -> anyhow::Result<()> {
-    if options.json {
+    let process = owners.get(&record.inode());
+    if layout.form == Form::Json {
         let mut json = serde_json::to_value(record.to_socket())?;
-        if let (Some(process), Some(object)) = (owners.get(&record.inode()), json.as_object_mut()) {
+        if let (Some(process), Some(object)) = (process, json.as_object_mut()) {
             object.insert("process".to_string(), process.as_str().into());
         }
         serde_json::to_writer(&mut *out, &json)?;
         out.push(b'\n');
         return Ok(());
     }
-    let mut row = Row { start: out.len(), line: out.len(), out };
+    let mut row = Row { start: out.len(), line: out.len(), width: layout.width, out };
     row.text(record.state().name());
-    row.right(18, u64::from(record.receive_queue()));
-    row.right(26, u64::from(record.send_queue()));
+    // The state of listeners is shorter.
+    let queue_at = if layout.form == Form::Listeners { 14 } else { 18 };
+    row.right(queue_at, u64::from(record.receive_queue()));
+    row.right(queue_at + 8, u64::from(record.send_queue()));
+    if layout.form == Form::Listeners {
+        row.right(ADDRESS_AT_OF_LISTENERS - 1, record.memory().map_or(0, |m| m.drops.into()));
+        row.text(" ");
+        row.address(record.local());
+        if layout.is_narrow() {
+            row.text("\n    ");
+        } else {
+            row.column(ADDRESS_AT_OF_LISTENERS + ADDRESS_COLUMNS);
+            row.text("  ");
+        }
+        row.text(process.map_or("-", String::as_str));
+        row.text("\n");
+        return Ok(());
+    }
     row.text(" ");
     row.address(record.local());
-    row.column(27 + ADDRESS_COLUMNS);
+    if layout.is_narrow() {
+        row.next_line();
+        row.column(ADDRESSES_AT - 1);
+    } else {
+        row.column(ADDRESSES_AT + ADDRESS_COLUMNS);
+    }
     row.text(" ");
     row.address(record.remote());
-    if let Some(process) = owners.get(&record.inode()) {
-        row.column(28 + 2 * ADDRESS_COLUMNS);
-        row.text("  ");
-        row.text(process);
+    if let Some(process) = process {
+        if !layout.is_narrow() {
+            row.column(ADDRESSES_AT + 1 + 2 * ADDRESS_COLUMNS);
+        }
+        row.word("  ", process);
     }
     row.text("\n");
     info(record, &mut row);
@@ -129,9 +202,7 @@ fn info(record: &Record<'_>, row: &mut Row<'_>) {
         row.figure(" idle-ms ", Some(sent.min(received)));
     }
     if let Some(congestion) = record.congestion() {
-        row.room(1 + congestion.len());
-        row.text(" ");
-        row.text(congestion);
+        row.word(" ", congestion);
     }
     row.text("\n");
 }
@@ -157,6 +228,7 @@ fn limits(record: &Record<'_>, row: &mut Row<'_>) {
 struct Row<'a> {
     start: usize,
     line: usize,
+    width: usize,
     out: &'a mut Vec<u8>,
 }
 
@@ -167,10 +239,24 @@ impl Row<'_> {
 
     /// Starts a new line unless this many columns are left on the current one.
     fn room(&mut self, columns: usize) {
-        if self.out.len() + columns > self.line + LINE_COLUMNS {
+        if self.out.len() + columns > self.line + self.width {
             self.text("\n   ");
             self.line = self.out.len() - 3;
         }
+    }
+
+    /// A word after spaces, on a new line unless it fits.
+    fn word(&mut self, spaces: &str, word: &str) {
+        self.room(spaces.len() + text::columns(word));
+        self.text(spaces);
+        self.text(word);
+    }
+
+    /// Continues in a new line, whose columns count from its own beginning.
+    fn next_line(&mut self) {
+        self.text("\n");
+        self.line = self.out.len();
+        self.start = self.out.len();
     }
 
     /// Spaces up to a column of the row.
@@ -253,7 +339,7 @@ mod tests {
 
     fn written(write: impl Fn(&mut Row<'_>)) -> String {
         let mut out = b"before\n".to_vec();
-        let mut row = Row { start: out.len(), line: out.len(), out: &mut out };
+        let mut row = Row { start: out.len(), line: out.len(), width: 80, out: &mut out };
         write(&mut row);
         String::from_utf8(out.split_off(7)).unwrap()
     }

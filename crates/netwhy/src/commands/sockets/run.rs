@@ -46,16 +46,19 @@ fn show(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let by_process = matches!(options.group_by, Some(GroupBy::Process));
-    let needs_owners = options.processes || by_process || selection.needs_owners();
+    let needs_owners =
+        options.processes || options.listening || by_process || selection.needs_owners();
     let owners =
         if needs_owners { owners(machine, |pid| selection.has_pid(pid))? } else { Owners::new() };
     let extensions = Extensions::INFO | Extensions::MEMORY | Extensions::CONGESTION;
     // Memory is requested only when it is shown: each attribute takes the kernel time.
-    let extensions = if options.json || options.sort == Some(Figure::Memory) {
+    let by_memory = matches!(options.sort, Some(Figure::Memory | Figure::Drops));
+    let extensions = if options.json || options.listening || by_memory {
         extensions
     } else {
         Extensions::INFO | Extensions::CONGESTION
     };
+    let layout = rows::Layout::of(options, output::columns());
     let request = request(Family::Both, selection.states, extensions);
 
     if let Some(by) = options.group_by {
@@ -72,7 +75,7 @@ fn show(
         let mut sockets = Vec::new();
         each(machine, &request, |record| {
             if selection.has(record, &owners) {
-                sockets.push((figure.of(record), rows::bytes(record, &owners, options)?));
+                sockets.push((figure.of(record), rows::bytes(record, &owners, layout)?));
             }
             // Only the first ones are printed: the others are not kept.
             if let Some(top) = options.top
@@ -84,7 +87,7 @@ fn show(
             Ok(())
         })?;
         sockets.sort_by_key(|(figure, _)| std::cmp::Reverse(*figure));
-        rows::header(options, out)?;
+        rows::header(layout, out)?;
         for (_, row) in sockets.iter().take(options.top.unwrap_or(usize::MAX)) {
             out.write_all(row)?;
         }
@@ -92,12 +95,12 @@ fn show(
     }
 
     let mut text = Vec::with_capacity(2 * CHUNK_BYTES);
-    rows::header(options, &mut text)?;
+    rows::header(layout, &mut text)?;
     let mut left = options.top.unwrap_or(usize::MAX);
     each(machine, &request, |record| {
         if left > 0 && selection.has(record, &owners) {
             left -= 1;
-            rows::write(record, &owners, options, &mut text)?;
+            rows::write(record, &owners, layout, &mut text)?;
             if text.len() >= CHUNK_BYTES {
                 out.write_all(&text)?;
                 text.clear();

@@ -7,7 +7,7 @@ use wire::sock_diag::{Record, States};
 
 use super::options::SocketsOptions;
 use super::owners::Owners;
-use crate::failure::Failure;
+use crate::failure::{Failure, did_you_mean};
 
 /// The sockets that are listed.
 pub(super) struct Selection {
@@ -22,10 +22,14 @@ impl Selection {
         for word in &options.state {
             states = states | state(word)?;
         }
-        if options.state.is_empty() {
+        if options.listening {
+            states = States::only(TcpState::Listen);
+        } else if options.all {
+            states = States::ALL;
+        } else if options.state.is_empty() {
             states = States::ALL.without(TcpState::Listen).without(TcpState::TimeWait);
         }
-        Ok(Selection { focus: options.focus.focus(), states })
+        Ok(Selection { focus: options.focus.focus()?, states })
     }
 
     /// Whether it depends on the process that holds a socket.
@@ -70,7 +74,8 @@ fn state(word: &str) -> anyhow::Result<States> {
             TcpState::ALL.iter().map(|state| state.name().to_ascii_lowercase()).collect();
         let known: Vec<String> = known.into_iter().collect();
         anyhow::bail!(Failure::Usage(format!(
-            "unknown TCP state {word}; known are: all, {}",
+            "unknown TCP state {word}{}; known are: all, {}",
+            did_you_mean(word, known.iter().map(String::as_str)),
             known.join(", ")
         )));
     }

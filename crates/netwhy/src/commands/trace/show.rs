@@ -4,18 +4,17 @@ use std::net::IpAddr;
 
 use model::{Hop, HopProbe, ReplyKind, Route};
 use text::figures::round_trip;
-use text::{Style, columns, sanitize, wrap};
+use text::{columns, sanitize, wrap};
 
 use super::notes::{heading, notes};
+use crate::output;
 
-/// Columns of a line.
-const WIDTH: usize = Style::DEFAULT_WIDTH;
 /// Indent of lines that belong to the hop above.
 const HOP_INDENT: &str = "       ";
 
 /// The route and its notes.
 pub(super) fn text(route: &Route) -> String {
-    let mut lines = wrap(&heading(route), "", "  ", WIDTH);
+    let mut lines = wrap(&heading(route), "", "  ", output::columns());
     let mut known_changes: &[String] = &[];
     for hop in &route.hops {
         lines.extend(hop_lines(hop));
@@ -27,14 +26,14 @@ pub(super) fn text(route: &Route) -> String {
         lines.extend(mpls_lines(hop));
     }
     for note in notes(route) {
-        lines.extend(wrap(&note, "", "  ", WIDTH));
+        lines.extend(wrap(&note, "", "  ", output::columns()));
     }
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
 /// A line that belongs to the hop above.
 fn detail(text: &str) -> Vec<String> {
-    wrap(text, HOP_INDENT, &format!("{HOP_INDENT}  "), WIDTH)
+    wrap(text, HOP_INDENT, &format!("{HOP_INDENT}  "), output::columns())
 }
 
 /// The packets of a hop that one router replied to.
@@ -68,10 +67,10 @@ fn hop_lines(hop: &Hop) -> Vec<String> {
         let router = router_name(hop, replies.from);
         let start = if index == 0 { start.as_str() } else { "     " };
         let line = format!("{start}{router}  {}", times.join("  "));
-        if columns(&line) <= WIDTH {
+        if columns(&line) <= output::columns() {
             lines.push(line);
         } else {
-            lines.extend(wrap(&router, start, HOP_INDENT, WIDTH));
+            lines.extend(wrap(&router, start, HOP_INDENT, output::columns()));
             lines.extend(detail(&times.join("  ")));
         }
         let kinds = replies.probes.iter().filter_map(|probe| probe.kind);
@@ -166,7 +165,7 @@ mod tests {
             route.reached = reached;
             let text = text(&route);
             for line in text.lines() {
-                assert!(line.chars().count() <= WIDTH, "{line}");
+                assert!(line.chars().count() <= output::columns(), "{line}");
             }
             assert!(text.contains("hop 2 replies to fewer packets"), "{text}");
             assert_eq!(text.matches("NAT: destination").count(), 1, "{text}");

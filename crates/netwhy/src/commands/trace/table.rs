@@ -2,12 +2,11 @@
 
 use model::{Hop, Route};
 use text::figures::round_trip;
-use text::{Column, Style, Table, columns, number, percent, sanitize, share, wrap};
+use text::{Column, Table, columns, number, percent, sanitize, share, wrap};
 
 use super::notes::{heading, notes};
+use crate::output;
 
-/// Columns of a line.
-const WIDTH: usize = Style::DEFAULT_WIDTH;
 /// Columns between two columns of the table.
 const CELL_SPACING: usize = 2;
 /// Fewest columns of a figure, so that the table does not move when it is redrawn: a time below 1000 ms.
@@ -18,11 +17,11 @@ const FIGURES: [&str; 7] = ["loss", "sent", "last", "avg", "best", "worst", "jit
 
 /// The table and the notes.
 pub(super) fn text(route: &Route) -> String {
-    let mut lines = wrap(&heading(route), "", "  ", WIDTH);
-    lines.extend(table(route).lines("", WIDTH));
+    let mut lines = wrap(&heading(route), "", "  ", output::columns());
+    lines.extend(table(route).lines("", output::columns()));
     lines.push("times in milliseconds".to_string());
     for note in notes(route) {
-        lines.extend(wrap(&note, "", "  ", WIDTH));
+        lines.extend(wrap(&note, "", "  ", output::columns()));
     }
     lines.into_iter().map(|line| line + "\n").collect()
 }
@@ -36,7 +35,7 @@ fn table(route: &Route) -> Table {
         CELL_SPACING + cells.max().unwrap_or(0).max(columns(heading))
     };
     let others: usize = headings.iter().enumerate().map(width).sum();
-    let name_width = WIDTH.saturating_sub(others + HOP.len() + CELL_SPACING);
+    let name_width = output::columns().saturating_sub(others + HOP.len() + CELL_SPACING);
     let name = Column::left(format!("{:<name_width$}", "router"));
     let columns = [Column::right(HOP), name].into_iter();
     let mut table = Table::new(columns.chain(headings.map(Column::right)));
@@ -102,7 +101,7 @@ mod tests {
             route.reached = reached;
             let text = text(&route);
             for line in text.lines() {
-                assert!(line.chars().count() <= WIDTH, "{line}");
+                assert!(line.chars().count() <= output::columns(), "{line}");
             }
             assert!(text.contains("hop 2 replies to fewer packets"), "{text}");
             assert!(text.contains("  1  a-router-with-a-name-o"), "{text}");

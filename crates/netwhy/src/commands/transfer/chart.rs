@@ -2,7 +2,9 @@
 
 use model::{SendSample, TransferSender};
 use text::chart::{Axes, Canvas};
-use text::{Style, bytes, micros};
+use text::{bytes, micros};
+
+use crate::output;
 
 /// Rows of the plot.
 const ROWS: usize = 10;
@@ -37,7 +39,7 @@ pub(super) fn lines(sender: &TransferSender) -> Vec<String> {
     let congestion_windows = samples.iter().map(congestion_window).filter(is_near);
     let max_receive_window = samples.iter().filter_map(receive_window).filter(is_near).max();
     let top = congestion_windows.chain(max_receive_window).fold(max_flight, u64::max);
-    let mut canvas = Canvas::within(Style::DEFAULT_WIDTH, ROWS);
+    let mut canvas = Canvas::within(output::columns(), ROWS);
     for x in 0..canvas.dots_wide() {
         let Some(sample) = sample_at(samples, span, x, canvas.dots_wide()) else { continue };
         if flight(sample) > 0 {

@@ -23,4 +23,9 @@ pub(crate) struct WatchOptions {
 
     #[command(flatten)]
     pub(crate) report: ReportOptions,
+
+    /// Print JSON while watching, one object per line: the series every second, each
+    /// new finding, and the report at the end (schema: docs/schema/watch-line-v1.json)
+    #[arg(long, conflicts_with_all = ["json", "output"])]
+    pub(crate) json_lines: bool,
 }
