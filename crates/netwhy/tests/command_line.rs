@@ -92,7 +92,7 @@ fn columns_set_the_width_in_a_terminal_and_in_a_pipe() {
     assert_eq!(terminal::run(with("100"), 60).text, piped("100"));
     let file = tempfile::NamedTempFile::new().expect("a file");
     let mut to_file = with("120");
-    to_file.arg("--output").arg(file.path());
+    to_file.args(["--force", "--output"]).arg(file.path());
     assert!(output(to_file).status.success());
     assert_eq!(std::fs::read_to_string(file.path()).expect("the report"), piped("120"));
 }
