@@ -20,6 +20,9 @@ pub const MAX_BATCH_PACKETS: usize = 256;
 /// Size of the buffer before decompression.
 const COMPRESSED_BUFFER_BYTES: usize = 256 << 10;
 
+/// Largest window of zstd, 128 MiB: that of `zstd --long`, which its own decoder accepts.
+const MAX_ZSTD_WINDOW_LOG: u32 = 27;
+
 /// A capture that is being read.
 pub struct Capture {
     name: String,
@@ -103,7 +106,10 @@ impl Capture {
         let source: Box<dyn Read + Send> = match compression {
             Some(Compression::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(buffered)),
             Some(Compression::Zstd) => {
-                let decoder = zstd::Decoder::with_buffer(buffered);
+                let decoder = zstd::Decoder::with_buffer(buffered).and_then(|mut decoder| {
+                    decoder.window_log_max(MAX_ZSTD_WINDOW_LOG)?;
+                    Ok(decoder)
+                });
                 Box::new(decoder.map_err(|error| failed(name, &error))?)
             }
             None => Box::new(buffered.into_inner()),
@@ -194,7 +200,8 @@ impl Capture {
 
     /// How reading ended at the end of the source.
     fn end_of_source(&self) -> ReadEnd {
-        match self.end - self.start {
+        let skipped = self.reader.bytes_of_skipped_record() as usize;
+        match skipped.saturating_add(self.end - self.start) {
             0 => ReadEnd::Complete,
             left => ReadEnd::Truncated(left),
         }
@@ -204,10 +211,10 @@ impl Capture {
     fn fill(&mut self, needed: usize) -> Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
-        // A record and its block header: a little more than the largest record.
-        let room = needed.min(MAX_RECORD_BYTES + BUFFER_BYTES);
+        // No reader asks for more than the largest record.
+        let room = needed.min(MAX_RECORD_BYTES);
         if self.buffer.len() < room {
-            self.buffer.resize(room.next_power_of_two(), 0);
+            self.buffer.resize(room, 0);
         }
         while self.end < needed {
             let free = self.buffer.get_mut(self.end..).unwrap_or_default();
@@ -280,7 +287,27 @@ mod tests {
 
     #[test]
     fn records_larger_than_the_buffer() {
+        assert_eq!(of(pcap(3, 260 << 10)), (3, ReadEnd::Complete));
         assert_eq!(of(pcap(3, 5 << 20)), (3, ReadEnd::Complete));
+        let mut cut = pcap(3, 5 << 20);
+        cut.truncate(cut.len() - 10);
+        assert_eq!(of(cut), (3, ReadEnd::Truncated((5 << 20) + 16 - 10)));
+    }
+
+    #[test]
+    fn a_claimed_length_reserves_nothing() {
+        for claimed in [64 << 20, u32::MAX] {
+            let mut file = pcap(1, 64 << 10);
+            file[32..36].copy_from_slice(&claimed.to_le_bytes());
+            let mut capture = Capture::from_reader("a test", io::Cursor::new(file)).unwrap();
+            let end = capture.for_each_packet(|_| ControlFlow::Continue(())).unwrap();
+            let is_damaged = matches!(end, ReadEnd::Damaged(_));
+            assert_eq!((is_damaged, end == ReadEnd::Truncated(16 + (64 << 10))), match claimed {
+                u32::MAX => (true, false),
+                _ => (false, true),
+            });
+            assert!(capture.buffer.capacity() <= 2 * MAX_RECORD_BYTES);
+        }
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! Source: draft-ietf-opsawg-pcap; libpcap `sf-pcap.c`.
 
 use super::bytes::Order;
+use super::file::{FileState, Skip};
 use super::link::LinkType;
-use super::types::{Damage, Interface, MAX_RECORD_BYTES, Packet, Step};
+use super::types::{Interface, MAX_CLAIMED_BYTES, MAX_SNAP_LENGTH, Packet, Step};
 
 /// Bytes of the file's header.
 pub(super) const HEADER_BYTES: usize = 24;
@@ -80,7 +81,7 @@ impl Pcap {
 
     /// The record at the front of a buffer.
     #[inline]
-    pub(super) fn record<'a>(self, buffer: &'a [u8], offset: u64) -> (usize, Step<'a>) {
+    pub(super) fn record<'a>(self, file: &mut FileState, buffer: &'a [u8]) -> (usize, Step<'a>) {
         let Some(head) = buffer.get(..self.record_header_bytes) else {
             return (0, Step::NeedBytes(self.record_header_bytes));
         };
@@ -93,14 +94,21 @@ impl Pcap {
         if swap {
             std::mem::swap(&mut captured, &mut length);
         }
-        if captured as usize > MAX_RECORD_BYTES {
-            let reason = format!("a record of {captured} bytes, more than any packet has");
-            return (0, Step::Damaged(Damage { offset, reason }));
-        }
-        let end = self.record_header_bytes + captured as usize;
+        let read = (captured as usize).min(MAX_SNAP_LENGTH);
+        let end = self.record_header_bytes + read;
         let Some(bytes) = buffer.get(self.record_header_bytes..end) else {
+            if captured as usize > MAX_CLAIMED_BYTES {
+                return (0, too_long(file, captured));
+            }
             return (0, Step::NeedBytes(end));
         };
+        if captured as usize > read {
+            if captured as usize > MAX_CLAIMED_BYTES {
+                return (0, too_long(file, captured));
+            }
+            file.skip = Skip::new(end, self.record_header_bytes + captured as usize);
+            file.warn_cut(captured as usize);
+        }
         let seconds = i128::from(self.order.u32(head, 0)) * 1_000_000_000;
         let fraction = i128::from(self.order.u32(head, 4));
         let time_ns = seconds + if self.nanoseconds { fraction } else { fraction * 1000 };
@@ -114,6 +122,11 @@ impl Pcap {
         };
         (end, Step::Packet(packet))
     }
+}
+
+#[cold]
+fn too_long<'a>(file: &FileState, captured: u32) -> Step<'a> {
+    file.damaged(format!("a record of {captured} bytes, more than any packet has"))
 }
 
 /// Byte order and magic number of a file.
