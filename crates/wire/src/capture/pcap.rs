@@ -94,39 +94,47 @@ impl Pcap {
         if swap {
             std::mem::swap(&mut captured, &mut length);
         }
-        let read = (captured as usize).min(MAX_SNAP_LENGTH);
-        let end = self.record_header_bytes + read;
+        if captured as usize > MAX_SNAP_LENGTH {
+            return self.long_record(file, buffer, captured, length);
+        }
+        let end = self.record_header_bytes + captured as usize;
         let Some(bytes) = buffer.get(self.record_header_bytes..end) else {
-            if captured as usize > MAX_CLAIMED_BYTES {
-                return (0, too_long(file, captured));
-            }
             return (0, Step::NeedBytes(end));
         };
-        if captured as usize > read {
-            if captured as usize > MAX_CLAIMED_BYTES {
-                return (0, too_long(file, captured));
-            }
-            file.skip = Skip::new(end, self.record_header_bytes + captured as usize);
-            file.warn_cut(captured as usize);
-        }
+        (end, Step::Packet(self.packet(head, bytes, length.max(captured))))
+    }
+
+    #[inline(always)]
+    fn packet<'a>(self, head: &[u8], bytes: &'a [u8], length: u32) -> Packet<'a> {
         let seconds = i128::from(self.order.u32(head, 0)) * 1_000_000_000;
         let fraction = i128::from(self.order.u32(head, 4));
         let time_ns = seconds + if self.nanoseconds { fraction } else { fraction * 1000 };
-        let packet = Packet {
-            time_ns: Some(time_ns),
-            interface: 0,
-            link: self.link,
-            bytes,
-            length: length.max(captured),
-            drops: None,
-        };
-        (end, Step::Packet(packet))
+        Packet { time_ns: Some(time_ns), interface: 0, link: self.link, bytes, length, drops: None }
     }
-}
 
-#[cold]
-fn too_long<'a>(file: &FileState, captured: u32) -> Step<'a> {
-    file.damaged(format!("a record of {captured} bytes, more than any packet has"))
+    /// A record of which only the beginning is read.
+    #[cold]
+    fn long_record<'a>(
+        self,
+        file: &mut FileState,
+        buffer: &'a [u8],
+        captured: u32,
+        length: u32,
+    ) -> (usize, Step<'a>) {
+        if captured as usize > MAX_CLAIMED_BYTES {
+            let reason = format!("a record of {captured} bytes, more than any packet has");
+            return (0, file.damaged(reason));
+        }
+        let end = self.record_header_bytes + MAX_SNAP_LENGTH;
+        let Some((head, bytes)) =
+            buffer.get(..end).and_then(|record| record.split_at_checked(self.record_header_bytes))
+        else {
+            return (0, Step::NeedBytes(end));
+        };
+        file.skip = Skip::new(end, self.record_header_bytes + captured as usize);
+        file.warn_cut(captured as usize);
+        (end, Step::Packet(self.packet(head, bytes, length.max(captured))))
+    }
 }
 
 /// Byte order and magic number of a file.
