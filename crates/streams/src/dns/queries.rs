@@ -49,7 +49,7 @@ pub(crate) struct DnsQueries {
     /// By client and name.
     pub(super) open: HashMap<(IpAddr, Vec<u8>), Lookup>,
     /// Queries that found no room.
-    pub(super) refused: u64,
+    pub(crate) refused: u64,
     /// When look-ups of long ago were last searched for, and how many had been refused before.
     searched: Option<(Nanos, u64)>,
     /// Look-ups that were visited by these searches.

@@ -307,7 +307,10 @@ impl<'a> SameEnds<'a> {
     fn add(&mut self, number: u64, start: &'a StreamStart) {
         self.count += 1;
         self.all.push_back((number, start));
-        self.by_sequence.entry(start.first_sequences.client).or_default().push_back((number, start));
+        self.by_sequence
+            .entry(start.first_sequences.client)
+            .or_default()
+            .push_back((number, start));
     }
 
     /// Those whose handshake may be that of a stream, in the order of their numbers.
@@ -383,5 +386,52 @@ fn matched(client: (u64, &StreamStart), server: (u64, &StreamStart)) -> MatchedS
         ends,
         is_opened_by_client: true,
         mss: mss.map(|mss| u32::from(mss).saturating_sub(reserved).max(1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::capture::{LinkType, Packet};
+
+    use super::*;
+    use crate::collect::CollectedSegment;
+    use crate::path::PacketFingerprint;
+
+    /// A capture of SYNs between the same two ends, each of a stream of its own.
+    fn summary(syns: u32, sequence: fn(u32) -> u32) -> CaptureSummary {
+        let mut summary = CaptureSummary::default();
+        let mut bytes =
+            vec![0x45, 0, 0, 40, 0, 1, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2];
+        bytes.extend([16, 0, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
+        for number in 0..syns {
+            bytes[24..28].copy_from_slice(&sequence(number).to_be_bytes());
+            let packet = Packet {
+                time_ns: Some(i128::from(number) * 1000),
+                interface: 0,
+                link: LinkType::RAW,
+                bytes: &bytes,
+                length: 40,
+                drops: None,
+            };
+            let segment = CollectedSegment { stream: number.into(), ..CollectedSegment::default() };
+            let number = u64::from(number) + 1;
+            summary.add(&PacketFingerprint::of(&packet, number, &segment, 0).expect("a segment"));
+        }
+        summary
+    }
+
+    /// Each of 100,000 streams is compared with a few others, not with all of them: that would take
+    /// minutes.
+    #[test]
+    fn ports_that_are_used_again_and_again_are_matched_in_one_pass() {
+        let streams = 100_000;
+        let different = || summary(streams, |number| number.wrapping_mul(2_654_435_761));
+        let found = MatchedStreams::find(&Ends { client: different(), server: different() });
+        assert_eq!(found.streams.len(), streams as usize);
+        assert!(found.streams.iter().all(|stream| stream.numbers.client == stream.numbers.server));
+        // The same two sequence numbers, over and over: nothing shows which is which.
+        let same = || summary(streams, |number| number % 2);
+        let found = MatchedStreams::find(&Ends { client: same(), server: same() });
+        assert_eq!(found.streams.len(), streams as usize);
     }
 }
