@@ -48,7 +48,7 @@ fn read(bytes: &[u8], in_pieces: bool) -> Read<'_> {
             Step::Skipped => assert!(taken > 0 || at == 0),
             Step::Comment(_) => comments += 1,
             Step::NeedBytes(wanted) => {
-                assert!(taken == 0 && wanted > rest.len() && wanted <= MAX_RECORD_BYTES + 64);
+                assert!(taken == 0 && wanted > rest.len() && wanted <= MAX_RECORD_BYTES);
                 if at + wanted > bytes.len() {
                     break;
                 }

@@ -34,8 +34,10 @@ pub(crate) fn responses(evidence: &Evidence) -> Option<Responses> {
             // A log that was not read whole stands for all that was written.
             let scale = share(log.bytes_written as f64, log.bytes_read as f64).max(1.0);
             Responses {
-                requests: scale * log.statuses.values().sum::<u64>() as f64,
-                failed: scale * by_status.iter().map(|(_, n)| *n).sum::<u64>() as f64,
+                requests: scale
+                    * log.statuses.values().copied().fold(0, u64::saturating_add) as f64,
+                failed: scale
+                    * by_status.iter().map(|(_, n)| *n).fold(0, u64::saturating_add) as f64,
                 by_status,
                 sampled: log.bytes_read < log.bytes_written,
                 path: line(&log.path),

@@ -7,14 +7,24 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use model::Evidence;
-use serde::Deserialize;
+use serde::Deserialize as _;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use sys::allocator::bytes_of_this_thread;
 
 use crate::failure::Failure;
 use crate::output;
 use crate::saved_file::SavedFile;
 
 /// Most bytes of JSON that are read: evidence of 100,000 sockets takes about 200 MB.
-const MAX_JSON_BYTES: u64 = 2 << 30;
+const MAX_JSON_BYTES: u64 = 512 << 20;
+/// Most memory that evidence takes while it is read: that of 100,000 sockets takes about 100 MB.
+const MAX_HELD_BYTES: isize = 192 << 20;
+/// Bytes that are parsed between two checks of that.
+const BUFFER_BYTES: usize = 64 << 10;
+/// The beginning of a file, in which its version is.
+const BEGINNING_BYTES: u64 = 4 << 10;
+/// Largest window of zstd, 8 MiB: that of the highest level without `--ultra` or `--long`.
+const MAX_ZSTD_WINDOW_LOG: u32 = 23;
 /// The default level of zstd, which compresses faster than disks write.
 const ZSTD_LEVEL: i32 = 3;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -68,11 +78,87 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Evidence> {
     })
 }
 
-/// The fields that evidence of every version has.
-#[derive(Deserialize)]
+/// The fields that evidence of every version has, as far as they are known.
+#[derive(Default)]
 struct Version {
-    schema_version: u32,
-    netwhy_version: String,
+    schema: Option<u32>,
+    netwhy: Option<String>,
+}
+
+impl Version {
+    /// From the beginning of a file, where netwhy writes them.
+    fn at_the_beginning(json: &[u8]) -> Self {
+        let mut version = Version::default();
+        let mut reader = serde_json::Deserializer::from_slice(json);
+        // The rest is cut off: that this fails says nothing.
+        let _ = serde::Deserializer::deserialize_map(&mut reader, VersionFields(&mut version));
+        version
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Some(schema) = self.schema.filter(|schema| *schema > Evidence::SCHEMA_VERSION) else {
+            return Ok(());
+        };
+        Err(format!(
+            "it was written by netwhy {} with schema version {schema}, but this netwhy {} reads \
+             versions up to {}; use a newer netwhy",
+            self.netwhy.as_deref().unwrap_or("of a later version"),
+            env!("CARGO_PKG_VERSION"),
+            Evidence::SCHEMA_VERSION,
+        ))
+    }
+}
+
+/// Reads the fields of a map until both are known.
+struct VersionFields<'a>(&'a mut Version);
+
+impl<'de> Visitor<'de> for VersionFields<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("evidence")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while self.0.schema.is_none() || self.0.netwhy.is_none() {
+            match map.next_key::<String>()?.as_deref() {
+                Some("schema_version") => self.0.schema = Some(map.next_value()?),
+                Some("netwhy_version") => self.0.netwhy = Some(map.next_value()?),
+                Some(_) => _ = map.next_value::<IgnoredAny>()?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads no more bytes than evidence has, as long as what is made of them takes no more memory than
+/// evidence does.
+struct Limited<R> {
+    from: R,
+    bytes: u64,
+    held_before: isize,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.bytes = self.bytes.saturating_add(read as u64);
+        let refused = |why: String| Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, why));
+        if self.bytes > MAX_JSON_BYTES {
+            return refused(format!(
+                "it has more than {}, more than any evidence",
+                text::bytes(MAX_JSON_BYTES)
+            ));
+        }
+        if bytes_of_this_thread().saturating_sub(self.held_before) > MAX_HELD_BYTES {
+            return refused(format!(
+                "it takes more than {} of memory, more than any evidence",
+                text::bytes(MAX_HELD_BYTES as u64)
+            ));
+        }
+        Ok(read)
+    }
 }
 
 fn decode(from: impl Read) -> Result<Evidence, String> {
@@ -80,42 +166,88 @@ fn decode(from: impl Read) -> Result<Evidence, String> {
     let mut magic = Vec::new();
     (&mut from).take(4).read_to_end(&mut magic).map_err(|e| e.to_string())?;
     let from = magic.as_slice().chain(from);
-    let mut json = Vec::new();
     if magic == ZSTD_MAGIC {
-        let mut decoder =
-            zstd::Decoder::new(from).map_err(|e| e.to_string())?.take(MAX_JSON_BYTES + 1);
-        decoder.read_to_end(&mut json).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
-                format!("it is truncated (after {} bytes of evidence); copy it again", json.len())
-            }
-            _ => format!("it is damaged ({error}); copy it again"),
-        })?;
+        let mut decoder = zstd::Decoder::new(from).map_err(|e| e.to_string())?;
+        decoder.window_log_max(MAX_ZSTD_WINDOW_LOG).map_err(|e| e.to_string())?;
+        parse(decoder, true)
     } else if magic.first().is_some_and(|byte| *byte == b'{') {
-        from.take(MAX_JSON_BYTES + 1).read_to_end(&mut json).map_err(|e| e.to_string())?;
+        parse(from, false)
     } else {
-        return Err(foreign(&magic));
+        Err(foreign(&magic))
     }
-    if json.len() as u64 > MAX_JSON_BYTES {
-        return Err(format!("it has more than {MAX_JSON_BYTES} bytes, more than any evidence"));
+}
+
+/// Evidence from JSON, as it is read.
+fn parse(from: impl Read, is_compressed: bool) -> Result<Evidence, String> {
+    let mut from = Limited { from, bytes: 0, held_before: bytes_of_this_thread() };
+    let mut beginning = Vec::new();
+    let read = (&mut from).take(BEGINNING_BYTES).read_to_end(&mut beginning);
+    let version = Version::at_the_beginning(&beginning);
+    version.check()?;
+    let is_known = version.schema.is_some();
+    // What was read before an error is parsed first, so that both are reported as one.
+    let rest = Failing { error: read.err(), from: &mut from };
+    let buffered = BufReader::with_capacity(BUFFER_BYTES, beginning.as_slice().chain(rest));
+    let evidence: Result<Evidence, serde_json::Error> = from_reader(buffered);
+    match evidence {
+        Ok(evidence) => {
+            let Evidence { schema_version, netwhy_version, .. } = &evidence;
+            let netwhy = Some(netwhy_version.clone());
+            Version { schema: Some(*schema_version), netwhy }.check()?;
+            Ok(evidence)
+        }
+        Err(error) => Err(unreadable(&error, from.bytes, is_known, is_compressed)),
     }
-    let version: Version = serde_json::from_slice(&json).map_err(|error| {
-        if error.is_eof() {
-            format!("it is truncated (after {} bytes); copy it again", json.len())
-        } else {
+}
+
+/// One value, and nothing after it.
+fn from_reader(from: impl Read) -> Result<Evidence, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_reader(from);
+    let evidence = Evidence::deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(evidence)
+}
+
+/// Why JSON is no evidence, and what to do.
+fn unreadable(
+    error: &serde_json::Error,
+    bytes: u64,
+    is_known: bool,
+    is_compressed: bool,
+) -> String {
+    let truncated = format!("it is truncated (after {bytes} bytes of evidence); copy it again");
+    match error.io_error_kind() {
+        Some(std::io::ErrorKind::FileTooLarge) => {
+            let text = error.to_string();
+            text.split(" at line ").next().unwrap_or_default().to_string()
+        }
+        Some(std::io::ErrorKind::UnexpectedEof) => truncated,
+        Some(_) if is_compressed && error.to_string().contains("memory") => {
+            format!("its decompression failed: {error}")
+        }
+        Some(_) if is_compressed => format!("it is damaged ({error}); copy it again"),
+        Some(_) => error.to_string(),
+        None if error.is_eof() => truncated,
+        None if is_known => format!("it is damaged: {error}"),
+        None => {
             "it is not evidence of netwhy: save evidence with netwhy record -o FILE".to_string()
         }
-    })?;
-    if version.schema_version > Evidence::SCHEMA_VERSION {
-        return Err(format!(
-            "it was written by netwhy {} with schema version {}, but this netwhy {} reads versions up \
-             to {}; use a newer netwhy",
-            version.netwhy_version,
-            version.schema_version,
-            env!("CARGO_PKG_VERSION"),
-            Evidence::SCHEMA_VERSION,
-        ));
     }
-    serde_json::from_slice(&json).map_err(|error| format!("it is damaged: {error}"))
+}
+
+/// A reader that has failed before, and fails again with the same error.
+struct Failing<R> {
+    error: Option<std::io::Error>,
+    from: R,
+}
+
+impl<R: Read> Read for Failing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.from.read(buffer),
+        }
+    }
 }
 
 /// What a file is instead of evidence, by its first bytes, and what to do.
@@ -168,6 +300,82 @@ mod tests {
                 "{length}: {error}"
             );
         }
+    }
+
+    /// A file of evidence with this instead of its list of samples, as often as this.
+    fn with_samples(samples: &str, times: usize) -> Vec<u8> {
+        let mut table = evidence();
+        table.sockets = Some(model::SocketTable::default());
+        let json = serde_json::to_string(&table).unwrap();
+        let (before, after) = json.split_once("\"samples\":[").unwrap();
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.write_all(format!("{before}\"samples\":[").as_bytes()).unwrap();
+        for _ in 0..times {
+            encoder.write_all(samples.as_bytes()).unwrap();
+        }
+        encoder.write_all(after.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn what_exhausts_memory_is_refused() {
+        let samples = r#"{"at_ms":1,"by_state":{"LISTEN":1}},"#.repeat(1000);
+        let held_before = bytes_of_this_thread();
+        for (samples, times, says) in [
+            // Much of a little.
+            (&*samples, 2_000, "it takes more than 192 MiB of memory"),
+            // A deep nest.
+            (&*"[".repeat(100_000), 1, "invalid type: sequence"),
+            // A long string.
+            (&*format!("\"{}", "x".repeat(1 << 20)), 1, "invalid type: string"),
+        ] {
+            let file = with_samples(samples, times);
+            let error = decode(file.as_slice()).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        assert!(bytes_of_this_thread() - held_before < 1 << 20, "all of it is freed");
+    }
+
+    #[test]
+    fn a_window_of_zstd_larger_than_any_that_is_written_is_refused() {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(MAX_ZSTD_WINDOW_LOG + 1).unwrap();
+        encoder.write_all(&serde_json::to_vec(&evidence()).unwrap()).unwrap();
+        let error = decode(encoder.finish().unwrap().as_slice()).unwrap_err();
+        assert!(error.contains("memory"), "{error}");
+    }
+
+    /// The largest evidence that is recorded: see [`model::SocketTable::MAX_SOCKETS`].
+    #[test]
+    fn the_largest_evidence_is_read() {
+        let socket = model::Socket {
+            local: "[2001:db8::1]:443".parse().unwrap(),
+            remote: "[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().unwrap(),
+            state: model::TcpState::Established,
+            inode: u32::MAX,
+            cookie: u64::MAX,
+            uid: u32::MAX,
+            interface: 1,
+            pid: Some(4_194_304),
+            receive_queue_bytes: u32::MAX,
+            send_queue_bytes: u32::MAX,
+            timer: model::Timer::default(),
+            memory: Some(model::SocketMemory::default()),
+            tcp: Some(Box::default()),
+            congestion: Some("cubic".to_string()),
+            last_at_ms: 10_000,
+            first: Some(model::FirstSample::default()),
+        };
+        // A fifth of them, as tests are slow.
+        let sockets = vec![socket; model::SocketTable::MAX_SOCKETS / 5];
+        let table = model::SocketTable { sockets, ..model::SocketTable::default() };
+        let mut file = Vec::new();
+        encode(&Evidence { sockets: Some(table), ..evidence() }, &mut file).unwrap();
+        let held_before = bytes_of_this_thread();
+        let read = decode(file.as_slice()).unwrap();
+        let held = bytes_of_this_thread() - held_before;
+        assert!(5 * held < MAX_HELD_BYTES, "{held}");
+        assert_eq!(read.sockets.map(|table| table.sockets.len()), Some(20_000));
     }
 
     #[test]

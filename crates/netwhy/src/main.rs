@@ -32,6 +32,10 @@ mod window;
 use cli::Cli;
 use failure::Failure;
 
+/// Out of memory is an error like others, and what a thread holds is known.
+#[global_allocator]
+static ALLOCATOR: sys::allocator::Allocator = sys::allocator::Allocator;
+
 fn main() -> ExitCode {
     let cli = match Cli::parse_within(output::columns()) {
         Ok(cli) => cli,

@@ -64,7 +64,8 @@ fn summary(packets: &Packets, interrupted: bool) -> String {
         }
         files => count(files as u64, "file"),
     };
-    let exchanges: u64 = packets.services.iter().map(|service| service.exchanges).sum();
+    let exchanges: u64 =
+        packets.services.iter().map(|service| service.exchanges).fold(0, u64::saturating_add);
     let selected = packets.selected.map_or(String::new(), |n| format!("{} of ", number(n)));
     let mut text = format!(
         "{source}: {} in {}, {} on {selected}{}",
@@ -100,7 +101,8 @@ fn capture_point(packets: &Packets) -> Option<&'static str> {
         .iter()
         .filter_map(|stream| {
             let (client, server) = (stream.to_client_us?, stream.to_server_us?);
-            (client + server > 0).then(|| client as f64 / (client + server) as f64)
+            let both = client.saturating_add(server);
+            (both > 0).then(|| client as f64 / both as f64)
         })
         .collect();
     let most = |is_there: fn(f64) -> bool| {
@@ -165,7 +167,7 @@ fn streams(packets: &Packets, top: usize, style: Style, lines: &mut Vec<String>)
 
 fn stream_row(stream: &CapturedStream) -> [String; 6] {
     let sum = |value: fn(&CapturedDirection) -> u64| -> u64 {
-        stream.directions().into_iter().map(value).sum()
+        stream.directions().into_iter().map(value).fold(0, u64::saturating_add)
     };
     [
         stream.number.to_string(),

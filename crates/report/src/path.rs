@@ -312,7 +312,9 @@ fn streams(path: &Path, top: usize, style: Style, lines: &mut Vec<String>) {
 }
 
 fn stream_row(stream: &PathStream) -> [String; 7] {
-    let sum = |of: fn(&PathDirection) -> u64| number(stream.directions().into_iter().map(of).sum());
+    let sum = |of: fn(&PathDirection) -> u64| {
+        number(stream.directions().into_iter().map(of).fold(0, u64::saturating_add))
+    };
     let [to_server, to_client] = stream.directions().map(|direction| {
         direction.delay.as_ref().map_or_else(|| "-".to_string(), |times| delay(times.p99_us))
     });

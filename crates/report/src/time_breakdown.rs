@@ -18,7 +18,7 @@ const MIN_BAR: f64 = 0.125;
 /// The time of each category as a bar, the longest first.
 pub fn time_breakdown(times_us: &[(TimeCategory, u64)], style: Style) -> Vec<String> {
     let width = style.within_bounds().width;
-    let total = times_us.iter().map(|(_, us)| us).sum::<u64>().max(1);
+    let total = times_us.iter().map(|(_, us)| *us).fold(0, u64::saturating_add).max(1);
     let share = |us: u64| us as f64 / total as f64;
     let mut sorted: Vec<_> = times_us.iter().copied().filter(|(_, us)| *us > 0).collect();
     sorted.sort_by_key(|(_, us)| Reverse(*us));
@@ -42,7 +42,7 @@ pub fn time_breakdown(times_us: &[(TimeCategory, u64)], style: Style) -> Vec<Str
             wrap(&label, &format!("  {} ", bar(length, bar_columns)), "    ", width)
         })
         .collect();
-    let other_us: u64 = other.iter().map(|(_, us)| us).sum();
+    let other_us: u64 = other.iter().map(|(_, us)| *us).fold(0, u64::saturating_add);
     if other_us > 0 {
         lines.push(format!("  other {}", micros(other_us)));
     }

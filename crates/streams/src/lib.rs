@@ -28,7 +28,8 @@
 //!
 //! Below all of them: [`sequence`], `time`, [`ends`], `histogram`.
 //!
-//! Memory is bounded for each stream and does not grow with the length of a capture.
+//! Memory is bounded for each stream and does not grow with the length of a capture; a collector with
+//! [`MemoryLimits`] bounds that of all streams.
 
 pub mod application_protocol;
 pub mod captured_stream;
@@ -60,7 +61,7 @@ pub mod time_breakdown;
 mod timestamp_echo;
 
 pub use collect::watch::{Watch, WatchedSegment};
-pub use collect::{Collected, CollectedSegment, Collector};
+pub use collect::{Collected, CollectedSegment, Collector, MemoryLimits};
 pub use direction::Direction;
 pub use ends::Ends;
 pub use exchange::Exchange;

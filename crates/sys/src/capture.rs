@@ -12,6 +12,7 @@ use std::path::Path;
 use wire::capture::{Damage, MAX_RECORD_BYTES, Packet, Reader, Step};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::stop::Stop;
 
 /// Size of the buffer in which records are parsed.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -19,6 +20,9 @@ const BUFFER_BYTES: usize = 256 << 10;
 pub const MAX_BATCH_PACKETS: usize = 256;
 /// Size of the buffer before decompression.
 const COMPRESSED_BUFFER_BYTES: usize = 256 << 10;
+
+/// Largest window of zstd, 128 MiB: that of `zstd --long`, which its own decoder accepts.
+const MAX_ZSTD_WINDOW_LOG: u32 = 27;
 
 /// A capture that is being read.
 pub struct Capture {
@@ -30,6 +34,15 @@ pub struct Capture {
     /// The part of the buffer that is not parsed yet. Both are at most its length.
     start: usize,
     end: usize,
+    stop: Stop,
+}
+
+/// What came of reading more of the source.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Filled {
+    Enough,
+    AtEnd,
+    Stopped,
 }
 
 /// How reading ended.
@@ -103,13 +116,24 @@ impl Capture {
         let source: Box<dyn Read + Send> = match compression {
             Some(Compression::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(buffered)),
             Some(Compression::Zstd) => {
-                let decoder = zstd::Decoder::with_buffer(buffered);
+                let decoder = zstd::Decoder::with_buffer(buffered).and_then(|mut decoder| {
+                    decoder.window_log_max(MAX_ZSTD_WINDOW_LOG)?;
+                    Ok(decoder)
+                });
                 Box::new(decoder.map_err(|error| failed(name, &error))?)
             }
             None => Box::new(buffered.into_inner()),
         };
         let (reader, buffer) = (Reader::new(), vec![0; BUFFER_BYTES]);
-        Ok(Capture { name: name.to_string(), source, compressed, reader, buffer, start: 0, end: 0 })
+        let (name, stop) = (name.to_string(), Stop::new());
+        Ok(Capture { name, source, compressed, reader, buffer, start: 0, end: 0, stop })
+    }
+
+    /// Ends reading as [`ReadEnd::Stopped`] once this token is set, also where no packet comes.
+    #[must_use]
+    pub fn stopped_by(mut self, stop: &Stop) -> Self {
+        self.stop = stop.clone();
+        self
     }
 
     /// Calls for each packet until the end, or until the call breaks. It may be called again: after
@@ -134,11 +158,11 @@ impl Capture {
                     }
                 }
                 Step::Skipped | Step::Comment(_) => {}
-                Step::NeedBytes(needed) => {
-                    if !self.fill(needed)? {
-                        return Ok(self.end_of_source());
-                    }
-                }
+                Step::NeedBytes(needed) => match self.fill(needed)? {
+                    Filled::Enough => {}
+                    Filled::AtEnd => return Ok(self.end_of_source()),
+                    Filled::Stopped => return Ok(ReadEnd::Stopped),
+                },
                 Step::Damaged(damage) => return Ok(ReadEnd::Damaged(damage)),
             }
         }
@@ -175,9 +199,13 @@ impl Capture {
                 return Ok(ReadEnd::Stopped);
             }
             match last {
-                Some(Ok(needed)) if !self.fill(needed)? => return Ok(self.end_of_source()),
+                Some(Ok(needed)) => match self.fill(needed)? {
+                    Filled::Enough => {}
+                    Filled::AtEnd => return Ok(self.end_of_source()),
+                    Filled::Stopped => return Ok(ReadEnd::Stopped),
+                },
                 Some(Err(damage)) => return Ok(ReadEnd::Damaged(damage)),
-                None | Some(Ok(_)) => {}
+                None => {}
             }
         }
     }
@@ -194,33 +222,39 @@ impl Capture {
 
     /// How reading ended at the end of the source.
     fn end_of_source(&self) -> ReadEnd {
-        match self.end - self.start {
+        let skipped = self.reader.bytes_of_skipped_record() as usize;
+        match skipped.saturating_add(self.end - self.start) {
             0 => ReadEnd::Complete,
             left => ReadEnd::Truncated(left),
         }
     }
 
-    /// Reads until `needed` bytes are in the buffer; `false` at the end of the source.
-    fn fill(&mut self, needed: usize) -> Result<bool> {
+    /// Reads until `needed` bytes are in the buffer.
+    fn fill(&mut self, needed: usize) -> Result<Filled> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
-        // A record and its block header: a little more than the largest record.
-        let room = needed.min(MAX_RECORD_BYTES + BUFFER_BYTES);
+        // No reader asks for more than the largest record.
+        let room = needed.min(MAX_RECORD_BYTES);
         if self.buffer.len() < room {
-            self.buffer.resize(room.next_power_of_two(), 0);
+            self.buffer.resize(room, 0);
         }
         while self.end < needed {
+            if self.stop.is_set() {
+                return Ok(Filled::Stopped);
+            }
             let free = self.buffer.get_mut(self.end..).unwrap_or_default();
             match self.source.read(free) {
-                Ok(0) => return Ok(false),
+                Ok(0) => return Ok(Filled::AtEnd),
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A compressed file that ends too early: what could be decompressed is there.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Ok(Filled::AtEnd);
+                }
                 Err(error) => return Err(failed(&self.name, &error)),
             }
         }
-        Ok(true)
+        Ok(Filled::Enough)
     }
 }
 
@@ -280,7 +314,30 @@ mod tests {
 
     #[test]
     fn records_larger_than_the_buffer() {
+        assert_eq!(of(pcap(3, 260 << 10)), (3, ReadEnd::Complete));
         assert_eq!(of(pcap(3, 5 << 20)), (3, ReadEnd::Complete));
+        let mut cut = pcap(3, 5 << 20);
+        cut.truncate(cut.len() - 10);
+        assert_eq!(of(cut), (3, ReadEnd::Truncated((5 << 20) + 16 - 10)));
+    }
+
+    #[test]
+    fn a_claimed_length_reserves_nothing() {
+        for claimed in [64 << 20, u32::MAX] {
+            let mut file = pcap(1, 64 << 10);
+            file[32..36].copy_from_slice(&claimed.to_le_bytes());
+            let mut capture = Capture::from_reader("a test", io::Cursor::new(file)).unwrap();
+            let end = capture.for_each_packet(|_| ControlFlow::Continue(())).unwrap();
+            let is_damaged = matches!(end, ReadEnd::Damaged(_));
+            assert_eq!(
+                (is_damaged, end == ReadEnd::Truncated(16 + (64 << 10))),
+                match claimed {
+                    u32::MAX => (true, false),
+                    _ => (false, true),
+                }
+            );
+            assert!(capture.buffer.capacity() <= 2 * MAX_RECORD_BYTES);
+        }
     }
 
     #[test]

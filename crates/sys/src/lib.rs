@@ -13,7 +13,7 @@
 //!   the bytes of a stream arrived
 //! - [`tap`]: a network interface whose other end is this process
 //! - [`namespace`]: entering and making network namespaces; [`privileges`]: giving up root
-//! - [`memory`]: hints to the processor
+//! - [`memory`]: hints to the processor; [`allocator`]: how much memory each thread holds
 //!
 //! Reading happens here, parsing in `wire`. Nothing here writes to the machine: the crate `change`
 //! does. Nothing retries or guesses: an [`Error`] names what was tried, on what, and why it failed.
@@ -22,6 +22,7 @@ mod error;
 mod machine;
 mod stop;
 
+pub mod allocator;
 pub mod capture;
 pub mod filter;
 pub mod live_input;

@@ -3,6 +3,7 @@
 //! - `tidy`: rules that neither compiler nor clippy know, see [`tidy`]
 //! - `docs`: pages and schemas generated from the source, see [`docs`]
 //! - `recipes`: follows docs/recipes.md in a copy of the repository, see [`recipes`]
+//! - `mutate`: mutated captures and evidence through all that reads them, see [`mutate`]
 //! - `test`: everything that CI checks, with a summary, see [`gate`]
 //!
 //! Nothing here is shipped.
@@ -13,6 +14,7 @@ mod docs;
 mod gate;
 #[expect(clippy::indexing_slicing, reason = "ranges of words end at words that were found before")]
 mod modules;
+mod mutate;
 mod recipes;
 mod repository;
 #[expect(clippy::indexing_slicing, reason = "every index is below the length that its loop tests")]
@@ -30,6 +32,9 @@ usage: cargo xtask COMMAND
   docs            write the generated documents: docs/{causes,schema,columns.md,scenarios.md},
                   the sample in README.md, rows of README.md and ARCHITECTURE.md
   docs --check    only list those that are stale
+  mutate [CAPTURES [EVIDENCE]]
+                  so many mutated files [100000, 20000] through the parsers, the rules and
+                  the reports, with 300 MiB of memory
   recipes         follow docs/recipes.md in a copy, and check that it works
 ";
 
@@ -45,6 +50,19 @@ fn main() -> ExitCode {
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
         ["recipes"] => recipes::run(),
+        ["mutate", ref counts @ ..] if counts.len() <= mutate::Kind::ALL.len() => {
+            match counts.iter().map(|count| count.parse()).collect::<Result<Vec<u64>, _>>() {
+                Ok(counts) => mutate::run(&counts),
+                Err(_) => return usage(),
+            }
+        }
+        ["mutate-worker", kind, from, to] => {
+            let range = from.parse().ok().zip(to.parse().ok());
+            match mutate::Kind::of(kind).zip(range) {
+                Some((kind, (from, to))) => mutate::work(kind, from, to).map(|()| true),
+                None => return usage(),
+            }
+        }
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(true)

@@ -3,21 +3,22 @@
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use model::{Evidence, Finding, MissingEvidence, Packets, Source};
-use streams::Collector;
+use streams::{Collector, MemoryLimits};
 use sys::packet_ring::Counts;
 use wire::capture::Packet;
 use wire::capture::write::Flags;
 
 use super::capture_loop::{Sink, Source as Interface};
-use super::evidence::evidence;
+use super::evidence::{beyond_memory, evidence};
 use super::live_findings::LiveFindings;
 
 /// Snap length where only headers are needed: TCP over IPv6, in VXLAN over IPv6.
 pub const HEADER_SNAP_LENGTH: u32 = 192;
 /// Packets between two checks whether it is time to diagnose, or whether somebody asks for a snapshot.
 const PACKETS_PER_CHECK: u64 = 4096;
-/// Most streams in memory: about 130 MB.
+/// Most streams in memory, of which many take about 130 MB, and most bytes.
 const MAX_STREAMS: usize = 1 << 16;
+const MAX_BYTES: usize = 192 << 20;
 
 /// Where a snapshot of the packets is wanted.
 pub(super) type SnapshotRequest = SyncSender<Packets>;
@@ -48,7 +49,8 @@ impl Analysis {
         let names = || interfaces.iter().map(|interface| interface.ring.name().to_string());
         let sources = names().map(|name| format!("{}{name}", Packets::INTERFACE_PREFIX));
         Analysis {
-            collector: Collector::with_max_streams(MAX_STREAMS),
+            collector: Collector::new(None)
+                .limited(MemoryLimits { streams: MAX_STREAMS, bytes: MAX_BYTES }),
             sources: file.map_or_else(|| sources.collect(), |file| vec![file]),
             interfaces: names().map(|name| (name, Counts::default())).collect(),
             live: None,
@@ -103,7 +105,6 @@ impl Analysis {
     pub fn finish(self) -> (Packets, Vec<MissingEvidence>) {
         let dropped = self.dropped();
         let collected = self.collector.finish(self.sources, dropped);
-        let packets = collected.packets;
         let mut missing = Vec::new();
         let mut add = |what: String, why: String, how_to_observe: Option<&str>| {
             missing.push(MissingEvidence {
@@ -128,17 +129,10 @@ impl Analysis {
                 add(text::count(packets, "packet"), why.to_string(), None);
             }
         }
-        if collected.evicted > 0 {
-            let why = format!(
-                "{} were captured, {} fit into memory: the least recently active ones were taken \
-                 as ended, {} of them still open",
-                text::number(packets.streams),
-                text::number(MAX_STREAMS as u64),
-                text::number(collected.evicted)
-            );
-            add("complete streams".to_string(), why, Some(self.how_to_drop_fewer));
+        for (what, why) in beyond_memory(&collected) {
+            add(what, why, Some(self.how_to_drop_fewer));
         }
-        (packets, missing)
+        (collected.packets, missing)
     }
 }
 

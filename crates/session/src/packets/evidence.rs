@@ -1,6 +1,7 @@
 //! A capture as evidence.
 
 use model::{Capability, CapturedStream, Evidence, MissingEvidence, Packets, Source, Window};
+use streams::Collected;
 
 /// What the capture lacks of its streams.
 fn not_captured(packets: &Packets) -> impl Iterator<Item = MissingEvidence> {
@@ -36,6 +37,32 @@ fn not_captured(packets: &Packets) -> impl Iterator<Item = MissingEvidence> {
         why: why.to_string(),
         how_to_observe: Some(how_to_observe.to_string()),
     })
+}
+
+/// What did not fit into memory, and why that matters: streams that were ended though they were open, and
+/// queries of DNS.
+pub fn beyond_memory(collected: &Collected) -> Vec<(String, String)> {
+    let mut beyond = Vec::new();
+    if collected.evicted > 0 {
+        let why = format!(
+            "{} were captured, more than fit into memory: the least recently active ones were taken as \
+             ended, {} of them still open",
+            text::number(collected.packets.streams),
+            text::number(collected.evicted)
+        );
+        beyond.push(("complete streams".to_string(), why));
+    }
+    if collected.dns_queries_refused > 0 {
+        let queries = collected.dns_queries_refused;
+        let what = format!(
+            "{} DNS {}",
+            text::number(queries),
+            if queries == 1 { "query" } else { "queries" }
+        );
+        let why = "more look-ups were pending at once than fit into memory".to_string();
+        beyond.push((what, why));
+    }
+    beyond
 }
 
 /// Packets as evidence, with what of them was not observed.

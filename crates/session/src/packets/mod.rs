@@ -15,5 +15,5 @@ mod live_findings;
 pub use analysis::{Analysis, HEADER_SNAP_LENGTH};
 pub use background_capture::BackgroundCapture;
 pub use capture_loop::{Sink, Source, Until, run, source, start};
-pub use evidence::evidence;
+pub use evidence::{beyond_memory, evidence};
 pub use live_findings::LiveFindings;

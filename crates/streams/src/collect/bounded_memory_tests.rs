@@ -2,7 +2,7 @@
 
 use wire::capture::{LinkType, Packet};
 
-use super::{Collected, Collector};
+use super::{Collected, Collector, MemoryLimits};
 
 /// A packet of the stream with this number.
 fn packet(collector: &mut Collector, stream: u16, flags: u8, at_ms: i128) {
@@ -23,7 +23,8 @@ fn packet(collector: &mut Collector, stream: u16, flags: u8, at_ms: i128) {
 }
 
 fn collected(max_streams: usize) -> Collected {
-    let mut collector = Collector::with_max_streams(max_streams);
+    let mut collector =
+        Collector::default().limited(MemoryLimits { streams: max_streams, bytes: 0 });
     for stream in 0..10 {
         packet(&mut collector, 4000 + stream, 2, 10 * i128::from(stream));
         // One of them goes on all the time.
@@ -57,7 +58,7 @@ fn evicted_streams_are_counted() {
 
 #[test]
 fn a_flood_of_forged_addresses_is_bounded() {
-    let mut collector = Collector::with_max_streams(100);
+    let mut collector = Collector::default().limited(MemoryLimits { streams: 100, bytes: 0 });
     // Those that come again have been evicted, and begin anew.
     for stream in (0..20_000).chain(0..20_000) {
         packet(&mut collector, stream, 2, 1);
@@ -65,4 +66,19 @@ fn a_flood_of_forged_addresses_is_bounded() {
     }
     let collected = collector.finish(Vec::new(), 0);
     assert_eq!((collected.packets.streams, collected.packets.worst.len()), (40_000, 1024));
+}
+
+/// The numbers of the streams of a shard grow with the capture: they have a limit, too.
+#[test]
+fn a_shard_of_too_many_streams_says_so() {
+    let limits = MemoryLimits { streams: 10, bytes: 8 * 1000 };
+    let mut shard = Collector::shard(0, 1).limited(limits);
+    let mut alone = Collector::new(None).limited(limits);
+    for stream in 0..1000 {
+        packet(&mut shard, stream, 2, 1);
+        packet(&mut alone, stream, 2, 1);
+    }
+    assert!(!shard.has_too_many_streams());
+    packet(&mut shard, 1000, 2, 1);
+    assert!(shard.has_too_many_streams() && !alone.has_too_many_streams());
 }

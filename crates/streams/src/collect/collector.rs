@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use model::{CapturedStream, Packets};
+use sys::allocator::bytes_of_this_thread;
 use wire::capture::Packet;
 use wire::packet::{DecodeError, Ip, Tcp, decode, plain_segment, udp};
 
@@ -54,6 +55,33 @@ pub struct Collector {
     pub(super) streams: u64,
     pub(super) shard: Option<Shard>,
     pub(super) first_packets: Vec<FirstPackets>,
+    /// Bytes that it holds, and most of them.
+    pub(super) held_bytes: isize,
+    pub(super) max_bytes: isize,
+}
+
+/// How much a collector keeps in memory: for more, it ends the streams that have been idle for longest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// Most streams; 0: any number.
+    pub streams: usize,
+    /// Most bytes, as far as the process counts them ([`sys::allocator`]); 0: any number.
+    pub bytes: usize,
+}
+
+impl MemoryLimits {
+    /// Those of a capture file.
+    pub const FILE: MemoryLimits = MemoryLimits { streams: 100_000, bytes: 224 << 20 };
+    /// Fewest bytes: sums take some, however few the streams.
+    const MIN_BYTES: usize = 8 << 20;
+
+    /// Those of each of several collectors.
+    #[must_use]
+    pub fn shared_by(self, collectors: u32) -> Self {
+        let of = collectors.max(1) as usize;
+        let share = |most: usize, least: usize| if most == 0 { 0 } else { (most / of).max(least) };
+        MemoryLimits { streams: share(self.streams, 1), bytes: share(self.bytes, Self::MIN_BYTES) }
+    }
 }
 
 /// What a segment was.
@@ -76,8 +104,10 @@ pub struct Collected {
     pub undecodable: u64,
     /// Packets of link types that are not supported.
     pub unsupported_links: u64,
-    /// Streams that were ended to make room though they went on.
+    /// Streams that were ended to make room, though they were open.
     pub evicted: u64,
+    /// Queries of DNS that were not followed, as there was no room.
+    pub dns_queries_refused: u64,
 }
 
 impl Collector {
@@ -86,10 +116,12 @@ impl Collector {
         Collector { requested, ..Collector::default() }
     }
 
-    /// A collector that keeps at most so many streams in memory: for more it ends those that have
-    /// been idle for longest.
-    pub fn with_max_streams(max_streams: usize) -> Self {
-        Collector { table: Table::with_max_streams(max_streams), ..Collector::default() }
+    /// The same with limits; without them it keeps every stream that may go on.
+    #[must_use]
+    pub fn limited(mut self, limits: MemoryLimits) -> Self {
+        self.table.limit(limits.streams);
+        self.max_bytes = isize::try_from(limits.bytes).unwrap_or(isize::MAX);
+        self
     }
 
     /// Packets so far.
@@ -100,27 +132,32 @@ impl Collector {
     /// Takes packets and does not say what they were: the streams of the next ones are fetched from
     /// memory meanwhile.
     pub fn take_batch(&mut self, packets: &[Packet<'_>]) {
+        let bytes_before = bytes_of_this_thread();
         if self.table.streams().len() < CACHED_STREAMS {
-            packets.iter().for_each(|packet| _ = self.take_by_ref(packet));
-            return;
+            packets.iter().for_each(|packet| _ = self.take_uncounted(packet));
+        } else {
+            packets.chunks(BATCH_PACKETS).for_each(|packets| self.take_ahead(packets));
         }
-        for packets in packets.chunks(BATCH_PACKETS) {
-            let mut segments = [const { None }; BATCH_PACKETS];
-            for (segment, packet) in segments.iter_mut().zip(packets) {
-                *segment = plain_segment(packet.link, packet.bytes, packet.length);
-                if let Some((ip, tcp)) = segment
-                    && self.has(ip, tcp)
-                {
-                    self.table.prefetch(ip, tcp);
-                }
+        self.held_bytes += bytes_of_this_thread() - bytes_before;
+    }
+
+    /// Takes packets whose streams are fetched into the cache first.
+    fn take_ahead(&mut self, packets: &[Packet<'_>]) {
+        let mut segments = [const { None }; BATCH_PACKETS];
+        for (segment, packet) in segments.iter_mut().zip(packets) {
+            *segment = plain_segment(packet.link, packet.bytes, packet.length);
+            if let Some((ip, tcp)) = segment
+                && self.has(ip, tcp)
+            {
+                self.table.prefetch(ip, tcp);
             }
-            for (segment, packet) in segments.iter().zip(packets) {
-                let at = self.count_packet(packet);
-                match segment {
-                    Some((ip, tcp)) if self.has(ip, tcp) => self.take_segment(ip, tcp, at),
-                    Some(_) => {}
-                    None => _ = self.take_other(packet, at),
-                }
+        }
+        for (segment, packet) in segments.iter().zip(packets) {
+            let at = self.count_packet(packet);
+            match segment {
+                Some((ip, tcp)) if self.has(ip, tcp) => self.take_segment(ip, tcp, at),
+                Some(_) => {}
+                None => _ = self.take_other(packet, at),
             }
         }
     }
@@ -134,16 +171,24 @@ impl Collector {
     /// As [`Collector::take`], without a copy.
     #[inline(always)]
     pub fn take_by_ref(&mut self, packet: &Packet<'_>) -> Option<&CollectedSegment> {
+        let bytes_before = bytes_of_this_thread();
+        let is_taken = self.take_uncounted(packet);
+        self.held_bytes += bytes_of_this_thread() - bytes_before;
+        is_taken.then_some(&self.segment)
+    }
+
+    /// Takes a packet; the memory that it takes is not counted. Returns whether it was TCP.
+    #[inline(always)]
+    fn take_uncounted(&mut self, packet: &Packet<'_>) -> bool {
         let at = self.count_packet(packet);
-        let is_taken = match plain_segment(packet.link, packet.bytes, packet.length) {
+        match plain_segment(packet.link, packet.bytes, packet.length) {
             Some((ip, tcp)) if self.has(&ip, &tcp) => {
                 self.take_segment(&ip, &tcp, at);
                 true
             }
             Some(_) => false,
             None => self.take_other(packet, at),
-        };
-        is_taken.then_some(&self.segment)
+        }
     }
 
     /// Whether a segment belongs to a stream of this collector.
@@ -233,6 +278,9 @@ impl Collector {
         let mut table = std::mem::take(&mut self.table);
         table.forget_ended(now, &mut |stream| self.end_stream(stream));
         self.table = table;
+        if self.max_bytes > 0 && self.held_bytes > self.max_bytes {
+            self.evict_oldest();
+        }
     }
 
     /// A stream ended, or the capture did.
@@ -309,6 +357,7 @@ impl Collector {
             undecodable: self.undecodable,
             unsupported_links: self.unsupported_links,
             evicted: self.evicted,
+            dns_queries_refused: self.dns_queries.refused,
         }
     }
 }

@@ -9,8 +9,9 @@ use model::{SlowRequest, StatusCount};
 use crate::application_protocol::ApplicationProtocol;
 use crate::time::{Nanos, micros};
 
-/// Requests of one service that are counted apart.
+/// Requests of one service that are counted apart, and those of all services.
 const MAX_REQUESTS: usize = 1024;
+const MAX_REQUESTS_OF_ALL: usize = 32 * MAX_REQUESTS;
 /// Requests that are reported.
 const MAX_REQUESTS_REPORTED: usize = 16;
 
@@ -28,35 +29,38 @@ struct SlowTotal {
 }
 
 impl HttpTotals {
-    /// Adds a stream.
-    pub(super) fn add(&mut self, protocol: &ApplicationProtocol) {
+    /// Adds a stream; `requests` are those of all services so far.
+    pub(super) fn add(&mut self, protocol: &ApplicationProtocol, requests: &mut usize) {
         for (status, count) in protocol.statuses() {
             *self.statuses.entry(*status).or_default() += u64::from(*count);
         }
         for slow in protocol.slow_requests() {
             let (exchanges, think_time) = (slow.exchanges.into(), slow.think_time);
-            self.add_slow(&slow.request, SlowTotal { exchanges, think_time });
+            self.add_slow(&slow.request, SlowTotal { exchanges, think_time }, requests);
         }
     }
 
-    fn add_slow(&mut self, request: &str, more: SlowTotal) {
-        let is_full = self.slow_requests.len() >= MAX_REQUESTS;
+    fn add_slow(&mut self, request: &str, more: SlowTotal, requests: &mut usize) {
+        let is_full = self.slow_requests.len() >= MAX_REQUESTS || *requests >= MAX_REQUESTS_OF_ALL;
         let total = match self.slow_requests.get_mut(request) {
             Some(total) => total,
             None if is_full => return,
-            None => self.slow_requests.entry(request.to_string()).or_default(),
+            None => {
+                *requests += 1;
+                self.slow_requests.entry(request.to_string()).or_default()
+            }
         };
         total.exchanges += more.exchanges;
         total.think_time = total.think_time.saturating_add(more.think_time);
     }
 
     /// Adds the totals of other streams.
-    pub(super) fn merge(&mut self, other: HttpTotals) {
+    pub(super) fn merge(&mut self, other: HttpTotals, requests: &mut usize) {
         for (status, count) in other.statuses {
             *self.statuses.entry(status).or_default() += count;
         }
         for (request, total) in other.slow_requests {
-            self.add_slow(&request, total);
+            self.add_slow(&request, total, requests);
         }
     }
 

@@ -29,4 +29,4 @@ mod shard_tests;
 #[cfg(test)]
 mod test_connection;
 
-pub use collector::{Collected, CollectedSegment, Collector};
+pub use collector::{Collected, CollectedSegment, Collector, MemoryLimits};

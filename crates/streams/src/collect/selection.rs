@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use hashbrown::HashMap;
 use model::{CapturedStream, Packets};
 
-use super::service_totals::server;
+use super::service_totals::{MAX_SERVICES, server};
 use super::watch::Watch;
 use crate::histogram::TimeHistogram;
 use crate::stream::Stream;
@@ -80,7 +80,12 @@ impl SelectedStreams {
     /// Adds a stream with the durations of its exchanges, the last one included.
     fn add(&mut self, stream: &Stream, steps: &[(u8, u32)]) {
         self.count += 1;
-        let times = self.exchange_times.entry(server(stream)).or_default();
+        let server = server(stream);
+        let is_full = self.exchange_times.len() >= MAX_SERVICES;
+        if is_full && !self.exchange_times.contains_key(&server) {
+            return;
+        }
+        let times = self.exchange_times.entry(server).or_default();
         for (step, count) in steps {
             times.add_to_step(*step, *count);
         }

@@ -14,7 +14,7 @@ use crate::time::{Nanos, micros};
 use crate::time_breakdown::{CategoryTimes, PerCategory};
 
 /// Services that are added up.
-const MAX_SERVICES: usize = 4096;
+pub(super) const MAX_SERVICES: usize = 4096;
 /// Services that are reported: those that lost most time.
 const MAX_SERVICES_REPORTED: usize = 256;
 
@@ -24,6 +24,8 @@ pub(super) struct Services {
     /// Places in `totals`.
     places: HashMap<SocketAddr, ServiceIndex>,
     totals: Vec<(SocketAddr, ServiceTotals)>,
+    /// HTTP requests that are counted apart.
+    requests: usize,
 }
 
 /// All streams of a service.
@@ -91,9 +93,11 @@ impl Services {
 
     /// Adds a stream that is over, and its last exchange.
     pub(super) fn add(&mut self, stream: &mut Stream) {
+        let mut requests = self.requests;
         if let Some(totals) = self.totals_of(stream) {
-            totals.add(stream);
+            totals.add(stream, &mut requests);
         }
+        self.requests = requests;
     }
 
     /// Adds the totals of other streams. What each shard counts is added up, however much that is.
@@ -101,9 +105,11 @@ impl Services {
         for (server, totals) in other.totals {
             let index = self.places.get(&server).copied();
             let index = index.or_else(|| self.add_service(server));
+            let mut requests = self.requests;
             if let Some(sum) = index.and_then(|index| self.at(index)) {
-                sum.merge(totals);
+                sum.merge(totals, &mut requests);
             }
+            self.requests = requests;
         }
     }
 
@@ -122,7 +128,7 @@ impl Services {
 }
 
 impl ServiceTotals {
-    fn add(&mut self, stream: &Stream) {
+    fn add(&mut self, stream: &Stream, requests: &mut usize) {
         if let Some(duration) = stream.current_exchange().and_then(|exchange| exchange.total()) {
             self.exchange_times.add(duration);
         }
@@ -137,11 +143,11 @@ impl ServiceTotals {
         self.times.add(&stream.times());
         self.exchanges_with.combine(&stream.exchanges_with, |sum, more| *sum += u64::from(more));
         if let Some(protocol) = stream.application_protocol() {
-            self.http.add(protocol);
+            self.http.add(protocol, requests);
         }
     }
 
-    fn merge(&mut self, other: ServiceTotals) {
+    fn merge(&mut self, other: ServiceTotals, requests: &mut usize) {
         self.streams += other.streams;
         self.exchanges += other.exchanges;
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -150,7 +156,7 @@ impl ServiceTotals {
         self.times.add(&other.times);
         self.exchanges_with.combine(&other.exchanges_with, |sum, more| *sum += more);
         self.exchange_times.merge(&other.exchange_times);
-        self.http.merge(other.http);
+        self.http.merge(other.http, requests);
     }
 
     fn service(&self, server: SocketAddr) -> Service {

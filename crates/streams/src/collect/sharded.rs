@@ -8,12 +8,22 @@ use super::collector::{Collector, MAX_WORST_STREAMS};
 use super::shard::Shard;
 use crate::table::Table;
 
+/// Part of its memory that the numbers of its streams may take.
+const NUMBERS_SHARE: usize = 8;
+
 impl Collector {
     /// A collector of one of several shards of the streams, numbered from 0. It is shown all
     /// packets.
     pub fn shard(number: u32, of: u32) -> Self {
         let shard = Some(Shard::new(number, of));
         Collector { shard, table: Table::shard(), ..Collector::default() }
+    }
+
+    /// Whether the numbers of its streams take more than their share of its memory: they alone grow with
+    /// the length of a capture. Then one collector has to take all streams.
+    pub fn has_too_many_streams(&self) -> bool {
+        let most = self.max_bytes.unsigned_abs() / NUMBERS_SHARE;
+        most > 0 && self.table.first_packets_bytes() > most
     }
 
     /// The capture is over: adds all streams that are left.

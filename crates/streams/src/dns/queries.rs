@@ -20,6 +20,8 @@ use crate::time::Nanos;
 pub(crate) const DNS_PORT: u16 = 53;
 /// Most look-ups that are pending at once.
 pub(super) const MAX_PENDING: usize = 16_384;
+/// Queries that find no room between two searches for look-ups of long ago.
+const REFUSED_BEFORE_SEARCH: u64 = MAX_PENDING as u64 / 8;
 /// Most queries of one look-up that are kept.
 const MAX_QUERIES: usize = 8;
 /// Most servers that are counted.
@@ -46,6 +48,13 @@ pub(crate) struct DnsQueries {
     servers: HashMap<SocketAddr, NameServer>,
     /// By client and name.
     pub(super) open: HashMap<(IpAddr, Vec<u8>), Lookup>,
+    /// Queries that found no room.
+    pub(crate) refused: u64,
+    /// When look-ups of long ago were last searched for, and how many had been refused before.
+    searched: Option<(Nanos, u64)>,
+    /// Look-ups that were visited by these searches.
+    #[cfg(test)]
+    pub(super) visited: usize,
 }
 
 /// A name that a client looks up.
@@ -146,6 +155,7 @@ impl DnsQueries {
         if self.open.len() >= MAX_PENDING && !self.open.contains_key(&key) {
             self.forget_old(at);
             if self.open.len() >= MAX_PENDING {
+                self.refused += 1;
                 return;
             }
         }
@@ -203,8 +213,21 @@ impl DnsQueries {
         }
     }
 
-    /// Forgets look-ups of long ago.
+    /// Forgets look-ups of long ago, if that is due: it visits all of them, which each query pays an
+    /// equal part of.
     fn forget_old(&mut self, now: Nanos) {
+        let is_due = self.searched.is_none_or(|(at, refused)| {
+            now.saturating_sub(at) >= MAX_LOOKUP_TIME
+                || self.refused - refused >= REFUSED_BEFORE_SEARCH
+        });
+        if !is_due {
+            return;
+        }
+        self.searched = Some((now, self.refused));
+        #[cfg(test)]
+        {
+            self.visited += self.open.len();
+        }
         self.open.retain(|_, lookup| {
             let last = lookup.queries.last().map_or(Nanos::MIN, |query| query.at);
             now.saturating_sub(last) < MAX_LOOKUP_TIME

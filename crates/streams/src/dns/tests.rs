@@ -141,6 +141,24 @@ fn memory_is_bounded() {
     assert_eq!(capture.resolver(FIRST, 400_002).answers, 1);
 }
 
+/// Of many pending queries, each costs as much as one of few.
+#[test]
+fn queries_that_find_no_room_take_constant_time() {
+    let visited = |queries: usize| {
+        let mut capture = TestCapture::default();
+        for number in 0..queries {
+            // 15,000 a second, as a flood has.
+            let at_ms = number as Nanos / 15;
+            capture.message(FIRST, None, (1, 1, &format!("n{number}.example")), at_ms);
+        }
+        assert!(capture.0.open.len() <= MAX_PENDING);
+        assert_eq!(capture.0.refused as usize, queries - MAX_PENDING);
+        capture.0.visited
+    };
+    let (few, many) = (visited(3 * MAX_PENDING), visited(30 * MAX_PENDING));
+    assert!(few <= 9 * 3 * MAX_PENDING && many <= 9 * 30 * MAX_PENDING, "{few} {many}");
+}
+
 #[test]
 fn names_are_looked_up_over_tcp_too() {
     let dns = |answers: bool, id: u16| {

@@ -23,6 +23,8 @@ use crate::time::Nanos;
 const ARRIVAL_DELAY: Nanos = 5_000_000;
 /// A stream is kept this long after its end.
 const LINGER_TIME: Nanos = 5_000_000_000;
+/// Most packets whose arrival is not taken yet: more come only of a clock that stands still.
+const MAX_PENDING_PACKETS: usize = 1 << 18;
 /// Most streams at once; others are not followed.
 const MAX_LIVE_STREAMS: usize = 50_000;
 /// Most streams that are reported.
@@ -210,7 +212,8 @@ impl Merge {
     /// Takes the arrivals that are due, and ends the streams that have been over for a while.
     fn take_pending(&mut self, now: Nanos) {
         while let Some(Reverse(first)) = self.pending.peek()
-            && first.at <= now.saturating_sub(ARRIVAL_DELAY)
+            && (first.at <= now.saturating_sub(ARRIVAL_DELAY)
+                || self.pending.len() >= MAX_PENDING_PACKETS)
         {
             let Some(Reverse(pending)) = self.pending.pop() else { break };
             self.take_arrival(&pending);

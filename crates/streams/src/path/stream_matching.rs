@@ -1,7 +1,7 @@
 //! Which stream of one capture is which of the other, and on which side of the path its client is.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 
 use model::Side;
@@ -12,6 +12,9 @@ use crate::time::Nanos;
 
 /// Packets that two streams with different addresses must have in common, if there is no handshake.
 const MIN_COMMON_PACKETS: usize = 3;
+/// Streams of the other capture with the same ends and the same first sequence number of the client that
+/// are compared: more of them are no accident.
+const MAX_CANDIDATES: usize = 64;
 /// Bytes that time stamps take of each segment.
 const TIMESTAMP_BYTES: u32 = 12;
 
@@ -153,8 +156,8 @@ fn common_packets(summaries: &Ends<CaptureSummary>) -> Vec<CommonPacket> {
 struct Matching<'a> {
     summaries: &'a Ends<CaptureSummary>,
     packets: &'a [CommonPacket],
-    /// Common packets of two streams.
-    in_common: HashMap<Ends<u64>, usize>,
+    /// Common packets of two streams: how many, and the place of the first.
+    in_common: HashMap<Ends<u64>, (usize, usize)>,
     /// Streams of the server's capture that have been matched.
     taken: HashSet<u64>,
     matched: Vec<MatchedStream>,
@@ -162,9 +165,10 @@ struct Matching<'a> {
 
 impl<'a> Matching<'a> {
     fn new(summaries: &'a Ends<CaptureSummary>, packets: &'a [CommonPacket]) -> Self {
-        let mut in_common: HashMap<Ends<u64>, usize> = HashMap::new();
-        for packet in packets {
-            *in_common.entry(packet.each_ref().map(|one| one.stream)).or_default() += 1;
+        let mut in_common: HashMap<Ends<u64>, (usize, usize)> = HashMap::new();
+        for (place, packet) in packets.iter().enumerate() {
+            let numbers = packet.each_ref().map(|one| one.stream);
+            in_common.entry(numbers).or_insert((0, place)).0 += 1;
         }
         let (taken, matched) = (HashSet::new(), Vec::new());
         Matching { summaries, packets, in_common, taken, matched }
@@ -198,19 +202,23 @@ impl<'a> Matching<'a> {
             ends.sort_unstable();
             ends
         };
-        let mut by_ends: HashMap<[SocketAddr; 2], Vec<(u64, &StreamStart)>> = HashMap::new();
+        let mut by_ends: HashMap<[SocketAddr; 2], SameEnds<'_>> = HashMap::new();
         for (number, start) in self.sorted(Side::Server) {
-            by_ends.entry(sorted(start)).or_default().push((number, start));
+            by_ends.entry(sorted(start)).or_default().add(number, start);
         }
         let mut left = Vec::new();
         for (number, start) in self.sorted(Side::Client) {
-            let candidates = by_ends.get(&sorted(start)).map_or(&[][..], Vec::as_slice);
+            let Some(same_ends) = by_ends.get_mut(&sorted(start)) else {
+                left.push((number, start));
+                continue;
+            };
             let in_common = |other: u64| {
                 let numbers = Ends { client: number, server: other };
-                self.in_common.get(&numbers).copied().unwrap_or(0)
+                self.in_common.get(&numbers).map_or(0, |(count, _)| *count)
             };
+            let is_only_one = same_ends.count == 1;
+            let candidates = same_ends.candidates(start, &self.taken);
             let fits = candidates.iter().filter(|(other, known)| {
-                let is_only_one = candidates.len() == 1;
                 !self.taken.contains(other)
                     && have_same_handshake(start, known)
                         .unwrap_or(is_only_one || in_common(*other) > 0)
@@ -229,18 +237,17 @@ impl<'a> Matching<'a> {
         &mut self,
         left: Vec<(u64, &'a StreamStart)>,
     ) -> Vec<(u64, &'a StreamStart)> {
-        let mut by_handshake: HashMap<(u32, u32), Vec<(u64, &StreamStart)>> = HashMap::new();
+        let mut by_handshake: HashMap<(u32, u32), Candidates<'_>> = HashMap::new();
         for (number, start) in self.sorted(Side::Server) {
             if let Some(key) = handshake_key(start) {
-                by_handshake.entry(key).or_default().push((number, start));
+                by_handshake.entry(key).or_default().push_back((number, start));
             }
         }
         let mut still_left = Vec::new();
         for (number, start) in left {
-            let candidates = handshake_key(start).and_then(|key| by_handshake.get(&key));
-            let mut candidates = candidates.into_iter().flatten();
-            match candidates.find(|(other, _)| !self.taken.contains(other)) {
-                Some(other) => self.add((number, start), *other),
+            let candidates = handshake_key(start).and_then(|key| by_handshake.get_mut(&key));
+            match candidates.and_then(|candidates| first_free(candidates, &self.taken)) {
+                Some(other) => self.add((number, start), other),
                 None => still_left.push((number, start)),
             }
         }
@@ -250,19 +257,20 @@ impl<'a> Matching<'a> {
     /// No handshake, but packets in common.
     fn match_packets(&mut self, left: &[(u64, &'a StreamStart)]) {
         let left: HashMap<u64, &StreamStart> = left.iter().copied().collect();
-        let mut candidates: Vec<(Ends<u64>, usize)> = self
+        let mut candidates: Vec<(Ends<u64>, usize, usize)> = self
             .in_common
             .iter()
-            .map(|(numbers, count)| (*numbers, *count))
-            .filter(|(numbers, count)| {
+            .map(|(numbers, (count, first))| (*numbers, *count, *first))
+            .filter(|(numbers, count, _)| {
                 *count >= MIN_COMMON_PACKETS
                     && left.contains_key(&numbers.client)
                     && !self.taken.contains(&numbers.server)
             })
             .collect();
-        candidates.sort_unstable_by_key(|(numbers, count)| (Reverse(*count), numbers.into_array()));
+        candidates
+            .sort_unstable_by_key(|(numbers, count, _)| (Reverse(*count), numbers.into_array()));
         let mut used: HashSet<u64> = HashSet::new();
-        for (numbers, _) in candidates {
+        for (numbers, _, first) in candidates {
             let Some(client) = left.get(&numbers.client) else { continue };
             let Some(server) = self.summaries.server.streams.get(&numbers.server) else { continue };
             if !used.insert(numbers.client) || !self.taken.insert(numbers.server) {
@@ -271,11 +279,7 @@ impl<'a> Matching<'a> {
             let mut found = matched((numbers.client, client), (numbers.server, server));
             found.ends = Ends { client: client.ends, server: server.ends };
             // Which end is which is known by the packets.
-            let packet = self
-                .packets
-                .iter()
-                .find(|packet| packet.each_ref().map(|one| one.stream) == numbers);
-            let is_swapped = packet.is_some_and(|packet| {
+            let is_swapped = self.packets.get(first).is_some_and(|packet| {
                 (packet.client.source == client.ends.client)
                     != (packet.server.source == server.ends.client)
             });
@@ -285,6 +289,59 @@ impl<'a> Matching<'a> {
             self.matched.push(found);
         }
     }
+}
+
+/// Streams of the server's capture, in the order of their numbers.
+type Candidates<'a> = VecDeque<(u64, &'a StreamStart)>;
+
+/// Streams of the server's capture with the same ends: ports may be used again, thousands of times.
+#[derive(Debug, Default)]
+struct SameEnds<'a> {
+    count: usize,
+    all: Candidates<'a>,
+    /// By the first sequence number of the client.
+    by_sequence: HashMap<Option<u32>, Candidates<'a>>,
+}
+
+impl<'a> SameEnds<'a> {
+    fn add(&mut self, number: u64, start: &'a StreamStart) {
+        self.count += 1;
+        self.all.push_back((number, start));
+        self.by_sequence
+            .entry(start.first_sequences.client)
+            .or_default()
+            .push_back((number, start));
+    }
+
+    /// Those whose handshake may be that of a stream, in the order of their numbers.
+    fn candidates(
+        &mut self,
+        of: &StreamStart,
+        taken: &HashSet<u64>,
+    ) -> Vec<(u64, &'a StreamStart)> {
+        let first = |candidates: &mut Candidates<'a>| {
+            first_free(candidates, taken);
+            candidates.iter().take(MAX_CANDIDATES).copied().collect::<Vec<_>>()
+        };
+        let Some(sequence) = of.first_sequences.client else { return first(&mut self.all) };
+        let mut found = Vec::new();
+        for key in [Some(sequence), None] {
+            found.extend(self.by_sequence.get_mut(&key).map(first).unwrap_or_default());
+        }
+        found.sort_unstable_by_key(|(number, _)| *number);
+        found
+    }
+}
+
+/// The first stream that is not taken; those before are forgotten.
+fn first_free<'a>(
+    candidates: &mut Candidates<'a>,
+    taken: &HashSet<u64>,
+) -> Option<(u64, &'a StreamStart)> {
+    while candidates.front().is_some_and(|(number, _)| taken.contains(number)) {
+        candidates.pop_front();
+    }
+    candidates.front().copied()
 }
 
 /// What a translation of addresses leaves alone.
@@ -329,5 +386,52 @@ fn matched(client: (u64, &StreamStart), server: (u64, &StreamStart)) -> MatchedS
         ends,
         is_opened_by_client: true,
         mss: mss.map(|mss| u32::from(mss).saturating_sub(reserved).max(1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::capture::{LinkType, Packet};
+
+    use super::*;
+    use crate::collect::CollectedSegment;
+    use crate::path::PacketFingerprint;
+
+    /// A capture of SYNs between the same two ends, each of a stream of its own.
+    fn summary(syns: u32, sequence: fn(u32) -> u32) -> CaptureSummary {
+        let mut summary = CaptureSummary::default();
+        let mut bytes =
+            vec![0x45, 0, 0, 40, 0, 1, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2];
+        bytes.extend([16, 0, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
+        for number in 0..syns {
+            bytes[24..28].copy_from_slice(&sequence(number).to_be_bytes());
+            let packet = Packet {
+                time_ns: Some(i128::from(number) * 1000),
+                interface: 0,
+                link: LinkType::RAW,
+                bytes: &bytes,
+                length: 40,
+                drops: None,
+            };
+            let segment = CollectedSegment { stream: number.into(), ..CollectedSegment::default() };
+            let number = u64::from(number) + 1;
+            summary.add(&PacketFingerprint::of(&packet, number, &segment, 0).expect("a segment"));
+        }
+        summary
+    }
+
+    /// Each of 100,000 streams is compared with a few others, not with all of them: that would take
+    /// minutes.
+    #[test]
+    fn ports_that_are_used_again_and_again_are_matched_in_one_pass() {
+        let streams = 100_000;
+        let different = || summary(streams, |number| number.wrapping_mul(2_654_435_761));
+        let found = MatchedStreams::find(&Ends { client: different(), server: different() });
+        assert_eq!(found.streams.len(), streams as usize);
+        assert!(found.streams.iter().all(|stream| stream.numbers.client == stream.numbers.server));
+        // The same two sequence numbers, over and over: nothing shows which is which.
+        let same = || summary(streams, |number| number % 2);
+        let found = MatchedStreams::find(&Ends { client: same(), server: same() });
+        assert_eq!(found.streams.len(), streams as usize);
     }
 }

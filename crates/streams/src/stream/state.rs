@@ -254,6 +254,13 @@ impl Stream {
         }
     }
 
+    /// It was handed over: nothing of it but its addresses is kept.
+    pub(crate) fn forget(&mut self) {
+        let [client, server] = self.addresses();
+        *self = Stream::new(self.number, client, server, self.client_is_lower, self.last);
+        self.is_evicted = true;
+    }
+
     /// Whether no more packets are expected.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, StreamState::Closed | StreamState::Reset)

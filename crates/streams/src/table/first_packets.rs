@@ -21,6 +21,10 @@ impl FirstPackets {
         self.bytes.push(rest as u8);
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         let (mut packet, mut difference, mut shift) = (0u64, 0u64, 0u32);

@@ -64,10 +64,10 @@ impl Table {
         Table::default()
     }
 
-    /// A table for at most so many streams: its user asks [`Table::is_full`] and calls
+    /// Limits it to so many streams, 0 to any number: its user asks [`Table::is_full`] and calls
     /// [`Table::evict_oldest`].
-    pub fn with_max_streams(max_streams: usize) -> Self {
-        Table { max_streams, ..Table::default() }
+    pub fn limit(&mut self, max_streams: usize) {
+        self.max_streams = max_streams;
     }
 
     /// A table that numbers streams by their first packets: other tables have the rest of them.
@@ -80,10 +80,15 @@ impl Table {
         self.first_packets.take().unwrap_or_default()
     }
 
+    /// Bytes of the numbers of these packets.
+    pub(crate) fn first_packets_bytes(&self) -> usize {
+        self.first_packets.as_ref().map_or(0, FirstPackets::bytes)
+    }
+
     /// Whether there is no room for another stream.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.max_streams > 0 && self.free.is_empty() && self.streams.len() >= self.max_streams
+        self.streams.len() >= self.max_streams && self.max_streams > 0 && self.free.is_empty()
     }
 
     /// Hands over the half of the streams that have been idle for longest. Their later packets begin
@@ -115,7 +120,7 @@ impl Table {
     fn evict(&mut self, place: u32, evict: &mut dyn FnMut(&mut Stream)) {
         let Some(stream) = self.streams.get_mut(place as usize) else { return };
         evict(stream);
-        stream.is_evicted = true;
+        stream.forget();
         let hash = hash_of(stream, &self.hasher);
         if let Ok(known) = self.places.find_entry(hash, |known| *known == place) {
             known.remove();
@@ -192,6 +197,7 @@ impl Table {
                         place
                     }
                     None => {
+                        reserve(streams, self.max_streams);
                         streams.push(new_stream());
                         streams.len() as u32 - 1
                     }
@@ -260,6 +266,15 @@ impl Table {
     /// Number of all streams so far.
     pub fn count(&self) -> u64 {
         self.count
+    }
+}
+
+/// Makes room for another stream, but not for more than there may be.
+#[inline]
+fn reserve(streams: &mut Vec<Stream>, max_streams: usize) {
+    let length = streams.len();
+    if length == streams.capacity() && length < max_streams && max_streams < 2 * length {
+        streams.reserve_exact(max_streams - length);
     }
 }
 

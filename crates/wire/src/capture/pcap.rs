@@ -4,8 +4,9 @@
 //! Source: draft-ietf-opsawg-pcap; libpcap `sf-pcap.c`.
 
 use super::bytes::Order;
+use super::file::{FileState, Skip};
 use super::link::LinkType;
-use super::types::{Damage, Interface, MAX_RECORD_BYTES, Packet, Step};
+use super::types::{Interface, MAX_CLAIMED_BYTES, MAX_SNAP_LENGTH, Packet, Step};
 
 /// Bytes of the file's header.
 pub(super) const HEADER_BYTES: usize = 24;
@@ -80,7 +81,7 @@ impl Pcap {
 
     /// The record at the front of a buffer.
     #[inline]
-    pub(super) fn record<'a>(self, buffer: &'a [u8], offset: u64) -> (usize, Step<'a>) {
+    pub(super) fn record<'a>(self, file: &mut FileState, buffer: &'a [u8]) -> (usize, Step<'a>) {
         let Some(head) = buffer.get(..self.record_header_bytes) else {
             return (0, Step::NeedBytes(self.record_header_bytes));
         };
@@ -93,26 +94,46 @@ impl Pcap {
         if swap {
             std::mem::swap(&mut captured, &mut length);
         }
-        if captured as usize > MAX_RECORD_BYTES {
-            let reason = format!("a record of {captured} bytes, more than any packet has");
-            return (0, Step::Damaged(Damage { offset, reason }));
+        if captured as usize > MAX_SNAP_LENGTH {
+            return self.long_record(file, buffer, captured, length);
         }
         let end = self.record_header_bytes + captured as usize;
         let Some(bytes) = buffer.get(self.record_header_bytes..end) else {
             return (0, Step::NeedBytes(end));
         };
+        (end, Step::Packet(self.packet(head, bytes, length.max(captured))))
+    }
+
+    #[inline(always)]
+    fn packet<'a>(self, head: &[u8], bytes: &'a [u8], length: u32) -> Packet<'a> {
         let seconds = i128::from(self.order.u32(head, 0)) * 1_000_000_000;
         let fraction = i128::from(self.order.u32(head, 4));
         let time_ns = seconds + if self.nanoseconds { fraction } else { fraction * 1000 };
-        let packet = Packet {
-            time_ns: Some(time_ns),
-            interface: 0,
-            link: self.link,
-            bytes,
-            length: length.max(captured),
-            drops: None,
+        Packet { time_ns: Some(time_ns), interface: 0, link: self.link, bytes, length, drops: None }
+    }
+
+    /// A record of which only the beginning is read.
+    #[cold]
+    fn long_record<'a>(
+        self,
+        file: &mut FileState,
+        buffer: &'a [u8],
+        captured: u32,
+        length: u32,
+    ) -> (usize, Step<'a>) {
+        if captured as usize > MAX_CLAIMED_BYTES {
+            let reason = format!("a record of {captured} bytes, more than any packet has");
+            return (0, file.damaged(reason));
+        }
+        let end = self.record_header_bytes + MAX_SNAP_LENGTH;
+        let Some((head, bytes)) =
+            buffer.get(..end).and_then(|record| record.split_at_checked(self.record_header_bytes))
+        else {
+            return (0, Step::NeedBytes(end));
         };
-        (end, Step::Packet(packet))
+        file.skip = Skip::new(end, self.record_header_bytes + captured as usize);
+        file.warn_cut(captured as usize);
+        (end, Step::Packet(self.packet(head, bytes, length.max(captured))))
     }
 }
 

@@ -3,9 +3,11 @@
 //! Source: draft-ietf-opsawg-pcapng.
 
 use super::bytes::Order;
-use super::file::FileState;
+use super::file::{FileState, Skip};
 use super::link::LinkType;
-use super::types::{Interface, MAX_RECORD_BYTES, Packet, Step, Ticks};
+use super::types::{
+    Interface, MAX_CLAIMED_BYTES, MAX_RECORD_BYTES, MAX_SNAP_LENGTH, Packet, Step, Ticks,
+};
 
 /// Section header block: its kind reads the same in both byte orders.
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;
@@ -96,11 +98,14 @@ impl Pcapng {
             debug_assert_eq!(order.u32(head, 8), BYTE_ORDER_MAGIC);
         }
         let length = order.u32(head, 4) as usize;
-        if !(BLOCK_FRAME_BYTES..=MAX_RECORD_BYTES).contains(&length) {
+        if !(BLOCK_FRAME_BYTES..=MAX_CLAIMED_BYTES).contains(&length) {
             let reason = format!("a block of {length} bytes, which no block has");
             return (0, file.damaged(reason));
         }
         let whole = length.next_multiple_of(4);
+        if whole > MAX_RECORD_BYTES {
+            return self.long_block(file, buffer, (order, kind), whole);
+        }
         let Some(block) = buffer.get(..whole) else {
             return (0, Step::NeedBytes(whole));
         };
@@ -112,7 +117,47 @@ impl Pcapng {
             file.warn("a block whose two lengths differ");
         }
         let body = block.get(HEADER_BYTES..length - TRAILER_BYTES).unwrap_or_default();
-        let step = match kind {
+        let step = self.body(file, (order, kind), body);
+        let taken = if matches!(step, Step::Damaged(_)) { 0 } else { whole };
+        (taken, step)
+    }
+
+    /// A block of which only the beginning is read, if it is needed at all.
+    #[cold]
+    fn long_block<'a>(
+        &mut self,
+        file: &mut FileState,
+        buffer: &'a [u8],
+        (order, kind): (Order, u32),
+        whole: usize,
+    ) -> (usize, Step<'a>) {
+        let is_known = matches!(
+            kind,
+            SECTION | INTERFACE | ENHANCED_PACKET | OBSOLETE_PACKET | SIMPLE_PACKET | STATISTICS
+        );
+        if !is_known {
+            file.skip = Skip::new(HEADER_BYTES, whole);
+            return (HEADER_BYTES, Step::Skipped);
+        }
+        let Some(block) = buffer.get(..MAX_RECORD_BYTES) else {
+            return (0, Step::NeedBytes(MAX_RECORD_BYTES));
+        };
+        let step = self.body(file, (order, kind), block.get(HEADER_BYTES..).unwrap_or_default());
+        if matches!(step, Step::Damaged(_)) {
+            return (0, step);
+        }
+        file.skip = Skip::new(MAX_RECORD_BYTES, whole);
+        (MAX_RECORD_BYTES, step)
+    }
+
+    #[inline]
+    fn body<'a>(
+        &mut self,
+        file: &mut FileState,
+        (order, kind): (Order, u32),
+        body: &'a [u8],
+    ) -> Step<'a> {
+        match kind {
             SECTION => self.section(file, order, body),
             INTERFACE => self.interface(file, body),
             ENHANCED_PACKET => self.packet(file, body, false),
@@ -121,9 +166,7 @@ impl Pcapng {
             STATISTICS => self.statistics(file, body),
             // Names, secrets, journals, custom blocks: not needed here.
             _ => Step::Skipped,
-        };
-        let taken = if matches!(step, Step::Damaged(_)) { 0 } else { whole };
-        (taken, step)
+        }
     }
 
     fn section<'a>(&mut self, file: &FileState, order: Order, body: &'a [u8]) -> Step<'a> {
@@ -200,10 +243,16 @@ impl Pcapng {
         let time = (u64::from(order.u32(fields, 4)) << 32) | u64::from(order.u32(fields, 8));
         let time_ns = Some(interface.ticks.time_ns(time));
         let captured = order.u32(fields, 12) as usize;
-        let end = PACKET_FIELDS_BYTES.saturating_add(captured);
-        let Some(bytes) = body.get(PACKET_FIELDS_BYTES..end) else {
+        let end = PACKET_FIELDS_BYTES.saturating_add(captured.min(MAX_SNAP_LENGTH));
+        // Of a long block, only the beginning is here.
+        let is_whole = body.len() < MAX_RECORD_BYTES - HEADER_BYTES;
+        let is_too_short = is_whole && body.len() - PACKET_FIELDS_BYTES < captured;
+        let Some(bytes) = body.get(PACKET_FIELDS_BYTES..end).filter(|_| !is_too_short) else {
             return file.damaged(format!("a packet of {captured} bytes in a smaller block"));
         };
+        if captured > MAX_SNAP_LENGTH {
+            file.warn_cut(captured);
+        }
         let options = PACKET_FIELDS_BYTES + captured.next_multiple_of(4);
         if let Some(rest) = body.get(options..).filter(|rest| !rest.is_empty()) {
             for (code, value) in (Options { order, bytes: rest }) {

@@ -29,11 +29,17 @@ impl Reader {
     pub fn step<'a>(&mut self, buffer: &'a [u8]) -> (usize, Step<'a>) {
         let (taken, step) = match &mut self.format {
             None => self.begin(buffer),
-            Some(Format::Pcap(pcap)) => pcap.record(buffer, self.file.offset),
+            _ if self.file.skip.left > 0 => self.file.skip.more(buffer),
+            Some(Format::Pcap(pcap)) => pcap.record(&mut self.file, buffer),
             Some(Format::Pcapng(pcapng)) => pcapng.block(&mut self.file, buffer),
         };
         self.file.offset += taken as u64;
         (taken, step)
+    }
+
+    /// Bytes so far of a record that is being skipped; 0: none is.
+    pub fn bytes_of_skipped_record(&self) -> u64 {
+        if self.file.skip.left > 0 { self.file.skip.taken } else { 0 }
     }
 
     /// The interfaces so far, including those of earlier sections.

@@ -197,6 +197,59 @@ fn drops_are_read() {
     assert_eq!(reader.interfaces()[0].dropped, Some(10));
 }
 
+/// A packet of this many bytes, of the file with this number of bytes before it, as pcap or pcapng.
+fn long(captured: usize, ng: bool) -> Vec<u8> {
+    if ng {
+        let bytes = vec![7; captured];
+        let mut file = [section(false), interface(1, &[], false)].concat();
+        file.extend(enhanced(0, 5, &bytes, false));
+        file.extend(block(10, &bytes, false));
+        file.extend(enhanced(0, 6, b"next", false));
+        return file;
+    }
+    let mut file = pcap(0xa1b2c3d4, false, false);
+    file.truncate(24);
+    for (length, byte) in [(captured, 7), (4, b'n')] {
+        let length = length as u32;
+        for number in [1, 0, length, length] {
+            file.extend(number.to_le_bytes());
+        }
+        file.resize(file.len() + length as usize, byte);
+    }
+    file
+}
+
+#[test]
+fn a_long_packet_is_read_to_the_snap_length_and_never_asked_for() {
+    for ng in [false, true] {
+        for captured in [256 << 10, (256 << 10) + 1, (320 << 10) + 5, 5 << 20] {
+            let file = long(captured, ng);
+            for piece in [60_000, file.len()] {
+                let mut reader = Reader::new();
+                let (mut at, mut end, mut lengths) = (0, piece, Vec::new());
+                loop {
+                    let (taken, step) = reader.step(&file[at..end]);
+                    at += taken;
+                    match step {
+                        Step::Packet(packet) => lengths.push((packet.bytes.len(), packet.length)),
+                        Step::NeedBytes(needed) if at + needed > file.len() => break,
+                        Step::NeedBytes(needed) => {
+                            assert!(needed <= MAX_RECORD_BYTES, "{needed}");
+                            end = (at + needed).max(end + piece).min(file.len());
+                        }
+                        step => assert_eq!(step, Step::Skipped),
+                    }
+                }
+                let (read, next) = (captured.min(256 << 10), if ng { 2000 } else { 4 });
+                let length = captured.max(next as usize) as u32;
+                assert_eq!(lengths, [(read, length), (4, next)], "{ng} {captured} {piece}");
+                assert_eq!(reader.warnings().len(), usize::from(captured > read));
+                assert_eq!((at, reader.bytes_of_skipped_record()), (file.len(), 0));
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..400), piece in 1usize..50) {

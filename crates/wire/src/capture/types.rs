@@ -2,9 +2,14 @@
 
 use super::link::LinkType;
 
-/// Longest record: what libpcap accepts (`MAXIMUM_SNAPLEN` is 256 KiB), and USB and D-Bus captures above
-/// it. A larger length is damage, not a packet.
-pub const MAX_RECORD_BYTES: usize = 64 << 20;
+/// Most bytes of a record that are read: libpcap's `MAXIMUM_SNAPLEN`, and the headers and options of a
+/// block. Of a longer record, as USB and D-Bus captures have them, the rest is skipped, and never held in
+/// memory.
+pub const MAX_RECORD_BYTES: usize = MAX_SNAP_LENGTH + (64 << 10);
+/// Most bytes of a packet.
+pub(super) const MAX_SNAP_LENGTH: usize = 256 << 10;
+/// A larger length is damage, not a record.
+pub(super) const MAX_CLAIMED_BYTES: usize = 64 << 20;
 
 /// One packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! Source: draft-ietf-opsawg-pcapng.
 
 use super::link::LinkType;
-use super::types::{Interface, MAX_RECORD_BYTES};
+use super::types::{Interface, MAX_SNAP_LENGTH};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -25,8 +25,8 @@ const COMMENT: u16 = 1;
 const MAX_OPTION_BYTES: usize = u16::MAX as usize;
 /// Most bytes of all comments on a packet; those that do not fit are left out.
 pub const MAX_COMMENTS_BYTES: usize = 1 << 20;
-/// Longest packet: leaves room for the rest of its block below what readers accept.
-pub const MAX_PACKET_BYTES: usize = MAX_RECORD_BYTES - 2 * MAX_COMMENTS_BYTES;
+/// Longest packet: what readers accept.
+pub const MAX_PACKET_BYTES: usize = MAX_SNAP_LENGTH;
 
 /// The program that wrote a file, and where. Empty texts are left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

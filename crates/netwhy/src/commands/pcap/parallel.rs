@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use streams::Collector;
+use streams::{Collector, MemoryLimits};
 use sys::Stop;
 
 use super::options::PcapOptions;
@@ -41,39 +42,64 @@ fn is_compressed(file: &std::path::Path) -> bool {
 /// Reads all files, on several CPUs where that is faster.
 pub(super) fn read_files(reader: &mut CaptureReader, options: &PcapOptions) -> anyhow::Result<()> {
     let threads = thread_count(options);
-    if threads > 1 && reader.can_be_parallel() {
-        in_parallel(reader, options, threads)
-    } else {
-        reader.read_files(options)
+    if threads > 1 && reader.can_be_parallel() && in_parallel(reader, options, threads)? {
+        return Ok(());
     }
+    reader.read_files(options)
 }
 
 /// Reads all files with several threads. This one also shows the progress and reports what is wrong
-/// with the files.
+/// with the files. Returns whether that succeeded: the system may refuse the threads, and there may be too
+/// many streams.
 fn in_parallel(
     reader: &mut CaptureReader,
     options: &PcapOptions,
     threads: u32,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let (files, stop) = (&options.files, reader.stop.child());
-    reader.collector = Collector::shard(0, threads);
-    let shares: Vec<anyhow::Result<Collector>> = thread::scope(|scope| {
-        let stop = &stop;
-        let others: Vec<_> = (1..threads)
-            .map(|number| scope.spawn(move || read_share(files, number, threads, stop)))
+    let has_too_many = AtomicBool::new(false);
+    let shares = thread::scope(|scope| {
+        let (stop, has_too_many) = (&stop, &has_too_many);
+        let others: std::io::Result<Vec<_>> = (1..threads)
+            .map(|number| {
+                let thread = thread::Builder::new().name(format!("share {number}"));
+                thread.spawn_scoped(scope, move || {
+                    read_share(files, (number, threads), stop, has_too_many)
+                })
+            })
             .collect();
+        let Ok(others) = others else {
+            stop.set();
+            return Ok(None);
+        };
+        let stop_of_all = std::mem::replace(&mut reader.stop, stop.clone());
+        reader.collector = share(0, threads);
         let result = reader.read_files(options);
-        if result.is_err() {
+        reader.stop = stop_of_all;
+        if reader.collector.has_too_many_streams() {
+            has_too_many.store(true, Ordering::Relaxed);
+        }
+        if result.is_err() || has_too_many.load(Ordering::Relaxed) {
             stop.set();
         }
         reader.collector.close();
         let ended = others.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
-        result.map(|()| ended.collect())
+        result.map(|()| Some(ended.collect::<Vec<_>>()))
     })?;
+    let shares = shares.filter(|_| !has_too_many.into_inner());
+    let Some(shares) = shares else {
+        reader.begin_again();
+        return Ok(false);
+    };
     for share in shares {
         reader.collector.join(share?);
     }
-    Ok(())
+    Ok(true)
+}
+
+/// The collector of one of several threads.
+fn share(number: u32, threads: u32) -> Collector {
+    Collector::shard(number, threads).limited(MemoryLimits::FILE.shared_by(threads))
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send>) -> anyhow::Result<Collector> {
@@ -84,15 +110,19 @@ fn panicked(_: Box<dyn std::any::Any + Send>) -> anyhow::Result<Collector> {
 /// Reads one share of the streams of all files. The first thread reports what is wrong with them.
 fn read_share(
     files: &[PathBuf],
-    number: u32,
-    threads: u32,
+    (number, threads): (u32, u32),
     stop: &Stop,
+    has_too_many: &AtomicBool,
 ) -> anyhow::Result<Collector> {
-    let mut collector = Collector::shard(number, threads);
+    let mut collector = share(number, threads);
     for file in files {
-        let mut capture = open(file)?;
+        let mut capture = open(file)?.stopped_by(stop);
         let read = capture.for_each_batch(|packets| {
             collector.take_batch(packets);
+            if collector.has_too_many_streams() {
+                has_too_many.store(true, Ordering::Relaxed);
+                stop.set();
+            }
             if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         read.map_err(|error| Failure::Observe(error.to_string()))?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use model::{Evidence, MissingEvidence, Source};
-use streams::{Collected, CollectedSegment, Collector};
+use streams::{Collected, CollectedSegment, Collector, MemoryLimits};
 use sys::Stop;
 use sys::capture::{Capture, ReadEnd};
 use wire::capture::Packet;
@@ -17,10 +17,14 @@ use super::options::PcapOptions;
 use super::watcher::Watcher;
 use crate::failure::Failure;
 use crate::{output, progress};
-use session::packets::evidence;
+use session::packets::{beyond_memory, evidence};
 
 /// Packets between two updates of the progress line and two checks for Ctrl-C.
 const PACKETS_PER_CHECK: u64 = 4096;
+
+/// What to do about a capture with more streams than fit into memory.
+const HOW_TO_FIT: &str = "analyse a part of it, by time (editcap -i 60 FILE PART) or by address (tcpdump -r \
+                          FILE -w PART host ADDRESS)";
 
 /// A capture that is being read.
 pub(super) struct CaptureReader {
@@ -51,19 +55,21 @@ impl CaptureReader {
         reader.filter = filter;
         if let Some(watcher) = watcher {
             reader.is_watched = true;
-            reader.collector = Collector::watched_by(Box::new(watcher));
+            reader.collector = Collector::watched_by(Box::new(watcher)).limited(MemoryLimits::FILE);
         }
         reader
     }
 
     /// Reads no files: the caller hands over the packets.
-    pub(super) fn without_files(names: Vec<String>, stop: &Stop) -> Self {
-        CaptureReader::with_progress(names, stop, progress_bar(true))
+    pub(super) fn without_files(names: Vec<String>, limits: MemoryLimits, stop: &Stop) -> Self {
+        let mut reader = CaptureReader::with_progress(names, stop, progress_bar(true));
+        reader.collector = Collector::new(None).limited(limits);
+        reader
     }
 
     fn with_progress(names: Vec<String>, stop: &Stop, progress: ProgressBar) -> Self {
         CaptureReader {
-            collector: Collector::new(None),
+            collector: Collector::new(None).limited(MemoryLimits::FILE),
             is_watched: false,
             annotated: None,
             progress,
@@ -99,11 +105,11 @@ impl CaptureReader {
     /// Reads all files, one after the other.
     pub(super) fn read_files(&mut self, options: &PcapOptions) -> anyhow::Result<()> {
         for (number, file) in options.files.iter().enumerate() {
-            let mut capture = open(file)?;
+            let mut capture = open(file)?.stopped_by(&self.stop);
             let packets_before = self.collector.packets();
             let end = self.read(&mut capture, number, None)?;
             self.file_ended(&capture, &end, &file.display().to_string(), packets_before)?;
-            if self.stop.is_set() {
+            if self.stop.is_set() || self.collector.has_too_many_streams() {
                 break;
             }
         }
@@ -153,12 +159,18 @@ impl CaptureReader {
             if collector.packets() >= next_check {
                 next_check = collector.packets() + PACKETS_PER_CHECK;
                 progress.set_position(collector.packets());
-                if stop.is_set() {
+                if stop.is_set() || collector.has_too_many_streams() {
                     return ControlFlow::Break(());
                 }
             }
             ControlFlow::Continue(())
         })
+    }
+
+    /// Forgets what was read.
+    pub(super) fn begin_again(&mut self) {
+        self.collector = Collector::new(None).limited(MemoryLimits::FILE);
+        (self.dropped_by_capture, self.missing) = (0, Vec::new());
     }
 
     fn packet(&mut self, packet: &Packet<'_>, number: usize) -> anyhow::Result<()> {
@@ -254,6 +266,12 @@ impl CaptureReader {
         let collector = std::mem::take(&mut self.collector);
         let (collected, watch) =
             collector.finish_watched(std::mem::take(&mut self.names), self.dropped_by_capture);
+        for (what, why) in beyond_memory(&collected) {
+            self.not_observed(what, why);
+            if let Some(missing) = self.missing.last_mut() {
+                missing.how_to_observe = Some(HOW_TO_FIT.to_string());
+            }
+        }
         let Collected { mut packets, undecodable, unsupported_links, .. } = collected;
         if undecodable > 0 {
             let why = "their headers are truncated or malformed".to_string();

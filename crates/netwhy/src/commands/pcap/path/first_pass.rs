@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path as FilePath;
 
 use model::{PathCapture, Report};
+use streams::MemoryLimits;
 use streams::path::{CaptureSummary, PacketFingerprint};
 use sys::Stop;
 
@@ -13,6 +14,9 @@ use crate::failure::Failure;
 
 /// Packets between two checks for Ctrl-C.
 const PACKETS_PER_CHECK: u64 = 4096;
+
+/// Limits of each of the two captures: the same in both passes, so that streams have the same numbers.
+pub(super) const LIMITS: MemoryLimits = MemoryLimits { streams: 50_000, bytes: 96 << 20 };
 
 /// What the first pass finds out about a capture.
 pub(super) struct FirstPass {
@@ -31,8 +35,8 @@ pub(super) fn read(file: &FilePath, stop: &Stop) -> anyhow::Result<FirstPass> {
         ))
         .into());
     }
-    let mut reader = CaptureReader::without_files(vec![name.clone()], stop);
-    let mut capture = open(file)?;
+    let mut reader = CaptureReader::without_files(vec![name.clone()], LIMITS, stop);
+    let mut capture = open(file)?.stopped_by(stop);
     let mut summary = CaptureSummary::default();
     let mut last = 0;
     let end = capture.for_each_packet(|packet| {

@@ -7,9 +7,10 @@ use model::{Path, PathCapture, Side};
 use streams::path::{CaptureSummary, Merge, PacketFingerprint};
 use streams::{Collector, Ends, Nanos};
 use sys::Stop;
-use sys::capture::{Capture, ReadEnd};
+use sys::capture::Capture;
 
 use super::super::reader::open;
+use super::first_pass::LIMITS;
 use crate::failure::Failure;
 
 /// Packets between two checks for Ctrl-C.
@@ -25,8 +26,8 @@ pub(super) fn compare(
         return Err(Failure::Observe(nothing_in_common(&summaries, &captures)).into());
     };
     drop(summaries);
-    let mut client = Segments::open(client_file, Side::Client)?;
-    let mut server = Segments::open(server_file, Side::Server)?;
+    let mut client = Segments::open(client_file, Side::Client, stop)?;
+    let mut server = Segments::open(server_file, Side::Server, stop)?;
     let mut taken = 0u64;
     loop {
         client.fill(&merge)?;
@@ -82,8 +83,9 @@ struct Segments {
 }
 
 impl Segments {
-    fn open(file: &FilePath, end: Side) -> anyhow::Result<Self> {
-        let (capture, collector) = (open(file)?, Collector::new(None));
+    fn open(file: &FilePath, end: Side, stop: &Stop) -> anyhow::Result<Self> {
+        let (capture, collector) =
+            (open(file)?.stopped_by(stop), Collector::new(None).limited(LIMITS));
         Ok(Segments { end, capture, collector, next: None, last: 0, is_over: false })
     }
 
@@ -105,8 +107,9 @@ impl Segments {
             *next = Some((merge.time(*end, fingerprint.at), fingerprint));
             ControlFlow::Break(())
         });
-        let read = read.map_err(|error| Failure::Observe(error.to_string()))?;
-        self.is_over = read != ReadEnd::Stopped;
+        read.map_err(|error| Failure::Observe(error.to_string()))?;
+        // At the end of the file, at damage, at Ctrl-C.
+        self.is_over = self.next.is_none();
         Ok(())
     }
 }
