@@ -114,6 +114,37 @@ fn ended(mut child: Child) -> Option<Output> {
 }
 
 #[test]
+fn sigint_ends_waiting_for_the_writer_of_a_pipe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).expect("a pipe");
+    for arguments in [&["pcap"][..], &["pcap", "--follow"]] {
+        let child = Command::new(env!("CARGO_BIN_EXE_netwhy"))
+            .args(arguments)
+            .arg(&pipe)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("netwhy");
+        // Its handlers are in place when the mask of caught signals has SIGHUP (1), the last one.
+        let status = format!("/proc/{}/status", child.id());
+        let catches = || {
+            let status = std::fs::read_to_string(&status).expect("a running process");
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let mask = u64::from_str_radix(mask.expect("a mask").trim(), 16).expect("a number");
+            mask & 1 != 0
+        };
+        while !catches() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
+        ended(child).expect("it ends");
+    }
+}
+
+#[test]
 fn sigint_ends_reading_where_no_packet_comes() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_netwhy"))
         .args(["pcap", "-"])

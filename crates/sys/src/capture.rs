@@ -4,7 +4,6 @@
 //! whatever the length of the capture; a record that is larger makes the buffer grow, up to the
 //! largest record that `wire::capture` accepts.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -12,6 +11,7 @@ use std::path::Path;
 use wire::capture::{Damage, MAX_RECORD_BYTES, Packet, Reader, Step};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::live_input::{StoppableInput, open_input};
 use crate::stop::Stop;
 
 /// Size of the buffer in which records are parsed.
@@ -81,15 +81,31 @@ impl Capture {
     ///
     /// It cannot be opened or read, or its compression is damaged.
     pub fn open(path: &Path) -> Result<Self> {
-        let name = path.display().to_string();
-        if path == Path::new("-") {
-            return Capture::from_reader("standard input", io::stdin());
-        }
-        let file = File::open(path).map_err(|error| failed(&name, &error))?;
-        if file.metadata().is_ok_and(|meta| meta.is_dir()) {
+        Capture::open_until(path, &Stop::new())
+    }
+
+    /// The same; reading ends as [`ReadEnd::Stopped`] once this token is set, also while nobody writes
+    /// into a pipe, or no packet comes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Capture::open`]; also if the token is set before the first bytes have come.
+    pub fn open_until(path: &Path, stop: &Stop) -> Result<Self> {
+        let name = match path.to_str() {
+            Some("-") => "standard input".to_string(),
+            _ => path.display().to_string(),
+        };
+        let file = open_input(path).map_err(|error| failed(&name, &error))?;
+        let meta = file.metadata().map_err(|error| failed(&name, &error))?;
+        if meta.is_dir() {
             return Err(Error::new("read the capture", name, "it is a folder", ErrorKind::Other));
         }
-        Capture::from_reader(&name, file)
+        let mut capture = match meta.is_file() {
+            true => Capture::from_reader(&name, file)?,
+            false => Capture::from_reader(&name, StoppableInput::new(file, stop))?,
+        };
+        capture.stop = stop.clone();
+        Ok(capture)
     }
 
     /// Reads from anything; `name` is for errors.
@@ -127,13 +143,6 @@ impl Capture {
         let (reader, buffer) = (Reader::new(), vec![0; BUFFER_BYTES]);
         let (name, stop) = (name.to_string(), Stop::new());
         Ok(Capture { name, source, compressed, reader, buffer, start: 0, end: 0, stop })
-    }
-
-    /// Ends reading as [`ReadEnd::Stopped`] once this token is set, also where no packet comes.
-    #[must_use]
-    pub fn stopped_by(mut self, stop: &Stop) -> Self {
-        self.stop = stop.clone();
-        self
     }
 
     /// Calls for each packet until the end, or until the call breaks. It may be called again: after
@@ -251,6 +260,7 @@ impl Capture {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Ok(Filled::AtEnd);
                 }
+                Err(_) if self.stop.is_set() => return Ok(Filled::Stopped),
                 Err(error) => return Err(failed(&self.name, &error)),
             }
         }
@@ -264,6 +274,7 @@ fn failed(name: &str, error: &io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write as _;
 
     use super::*;

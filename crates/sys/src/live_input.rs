@@ -15,6 +15,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::{Mode, OFlags};
+
+use crate::stop::Stop;
 
 /// Time between two polls of a growing file.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -58,6 +61,48 @@ impl GrowingFile {
     }
 }
 
+/// Opens a file, or standard input (`-`). Opening does not wait for a writer of a pipe.
+///
+/// # Errors
+///
+/// It cannot be opened.
+pub(crate) fn open_input(path: &Path) -> io::Result<File> {
+    if path == Path::new("-") {
+        return Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?));
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+/// A pipe, a socket or a terminal: a read waits until something comes, or a token is set.
+pub(crate) struct StoppableInput {
+    file: File,
+    stop: Stop,
+}
+
+impl StoppableInput {
+    pub(crate) fn new(file: File, stop: &Stop) -> Self {
+        StoppableInput { file, stop: stop.clone() }
+    }
+}
+
+impl Read for StoppableInput {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while !self.stop.is_set() {
+            let mut ready = [PollFd::from_borrowed_fd(self.file.as_fd(), PollFlags::IN)];
+            match poll(&mut ready, Some(&READ_TIMEOUT)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                _ => {}
+            }
+            match self.file.read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+        Err(io::Error::other("interrupted by a signal"))
+    }
+}
+
 /// A pipe that is read as far as it goes: a read returns 0 bytes when none come for 100 ms, and may be
 /// repeated later.
 pub struct LivePipe {
@@ -79,11 +124,7 @@ impl LivePipe {
         path: &Path,
         stop: impl Fn() -> bool + Send + 'static,
     ) -> io::Result<(Self, Arc<AtomicBool>)> {
-        let file = if path == Path::new("-") {
-            File::from(io::stdin().as_fd().try_clone_to_owned()?)
-        } else {
-            File::open(path)?
-        };
+        let file = open_input(path)?;
         let ended = Arc::new(AtomicBool::new(false));
         let stop = Box::new(stop);
         Ok((LivePipe { file, ended: Arc::clone(&ended), begun: false, stop }, ended))
@@ -102,7 +143,11 @@ impl Read for LivePipe {
                 _ => break,
             }
         }
-        let read = self.file.read(into)?;
+        let read = match self.file.read(into) {
+            // Somebody else has read it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+            read => read?,
+        };
         self.begun = true;
         if read == 0 {
             self.ended.store(true, Ordering::Relaxed);

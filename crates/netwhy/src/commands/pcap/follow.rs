@@ -94,7 +94,7 @@ fn begin(path: &Path, stop: &Stop) -> anyhow::Result<(Capture, Growing)> {
     }
     // Before the file is opened: its writer may close it meanwhile.
     let growth = GrowingFile::watch(path);
-    let capture = open(path)?;
+    let capture = open(path, stop)?;
     if capture.is_compressed() {
         return Err(Failure::Usage(format!(
             "cannot follow {name}: it is compressed, so its current end is not known; follow the \

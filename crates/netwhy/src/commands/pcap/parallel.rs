@@ -7,6 +7,7 @@ use std::thread;
 
 use streams::{Collector, MemoryLimits};
 use sys::Stop;
+use sys::capture::Capture;
 
 use super::options::PcapOptions;
 use super::reader::{CaptureReader, open};
@@ -36,7 +37,7 @@ fn thread_count(options: &PcapOptions) -> u32 {
 }
 
 fn is_compressed(file: &std::path::Path) -> bool {
-    open(file).is_ok_and(|capture| capture.is_compressed())
+    Capture::open(file).is_ok_and(|capture| capture.is_compressed())
 }
 
 /// Reads all files, on several CPUs where that is faster.
@@ -116,7 +117,7 @@ fn read_share(
 ) -> anyhow::Result<Collector> {
     let mut collector = share(number, threads);
     for file in files {
-        let mut capture = open(file)?.stopped_by(stop);
+        let mut capture = open(file, stop)?;
         let read = capture.for_each_batch(|packets| {
             collector.take_batch(packets);
             if collector.has_too_many_streams() {

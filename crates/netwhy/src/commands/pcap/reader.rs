@@ -105,7 +105,7 @@ impl CaptureReader {
     /// Reads all files, one after the other.
     pub(super) fn read_files(&mut self, options: &PcapOptions) -> anyhow::Result<()> {
         for (number, file) in options.files.iter().enumerate() {
-            let mut capture = open(file)?.stopped_by(&self.stop);
+            let mut capture = open(file, &self.stop)?;
             let packets_before = self.collector.packets();
             let end = self.read(&mut capture, number, None)?;
             self.file_ended(&capture, &end, &file.display().to_string(), packets_before)?;
@@ -317,6 +317,6 @@ fn progress_bar(is_shown: bool) -> ProgressBar {
 }
 
 /// Opens a capture.
-pub(super) fn open(file: &Path) -> anyhow::Result<Capture> {
-    Ok(Capture::open(file).map_err(|error| Failure::Observe(error.to_string()))?)
+pub(super) fn open(file: &Path, stop: &Stop) -> anyhow::Result<Capture> {
+    Ok(Capture::open_until(file, stop).map_err(|error| Failure::Observe(error.to_string()))?)
 }

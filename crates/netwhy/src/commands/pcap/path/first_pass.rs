@@ -36,7 +36,7 @@ pub(super) fn read(file: &FilePath, stop: &Stop) -> anyhow::Result<FirstPass> {
         .into());
     }
     let mut reader = CaptureReader::without_files(vec![name.clone()], LIMITS, stop);
-    let mut capture = open(file)?.stopped_by(stop);
+    let mut capture = open(file, stop)?;
     let mut summary = CaptureSummary::default();
     let mut last = 0;
     let end = capture.for_each_packet(|packet| {

@@ -84,8 +84,7 @@ struct Segments {
 
 impl Segments {
     fn open(file: &FilePath, end: Side, stop: &Stop) -> anyhow::Result<Self> {
-        let (capture, collector) =
-            (open(file)?.stopped_by(stop), Collector::new(None).limited(LIMITS));
+        let (capture, collector) = (open(file, stop)?, Collector::new(None).limited(LIMITS));
         Ok(Segments { end, capture, collector, next: None, last: 0, is_over: false })
     }
 
