@@ -156,7 +156,7 @@ impl Output {
     }
 
     /// To standard error where standard output is that of a command.
-    pub(crate) fn to_stderr(self, to_stderr: bool) -> Self {
+    pub(crate) fn on_stderr(self, to_stderr: bool) -> Self {
         Output { to_stderr, ..self }
     }
 

@@ -170,7 +170,7 @@ impl Names {
         let existing = rustix::fs::statat(folder, name, AtFlags::empty());
         if existing.is_ok_and(|stat| !is_regular(stat.st_mode)) {
             // A pipe or /dev/null cannot be replaced.
-            return Ok(open_special(folder, name.as_ref())?);
+            return open_special(folder, name.as_ref());
         }
         let overwrites = self.force || self.kept(number).start > 0;
         // Links are not followed, and a file that somebody else may have open is not written to.

@@ -20,7 +20,7 @@ pub(crate) fn run(options: &WatchOptions, exec: &[OsString]) -> anyhow::Result<u
     let report = diagnose::diagnose(&evidence);
     match lines {
         Some(lines) => lines.end(report.clone())?,
-        None => output.to_stderr(to_stderr).report(&report, &options.report)?,
+        None => output.on_stderr(to_stderr).report(&report, &options.report)?,
     }
     Ok(match code {
         Some(code) if code != 0 => code,
