@@ -37,6 +37,7 @@ use failure::Failure;
 static ALLOCATOR: sys::allocator::Allocator = sys::allocator::Allocator;
 
 fn main() -> ExitCode {
+    sys::allocator::report_threads_without_memory();
     let cli = match Cli::parse_within(output::columns()) {
         Ok(cli) => cli,
         Err(error) => return output::usage(&error),

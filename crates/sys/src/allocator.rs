@@ -78,17 +78,22 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Ends the process, with one line, however many threads get no memory. Nothing here allocates.
-#[cold]
-#[allow(unsafe_code)]
-fn out_of_memory(bytes: usize) -> ! {
-    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
-    if HAS_BEGUN.swap(true, Ordering::Relaxed) {
-        loop {
-            // SAFETY: it waits for a signal, or for the end of the process.
-            unsafe { libc::pause() };
+/// From now on, a thread that gets no memory for its signal stack ends the process in the same way: the
+/// standard library panics there, before the thread begins.
+pub fn report_threads_without_memory() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if text.contains("alternative stack") {
+            end(b"the stack of a thread");
         }
-    }
+        usual(panic);
+    }));
+}
+
+/// Ends the process because of an allocation of this size.
+#[cold]
+fn out_of_memory(bytes: usize) -> ! {
     let mut digits = [0; 20];
     let mut rest = bytes;
     let mut first = digits.len();
@@ -100,13 +105,34 @@ fn out_of_memory(bytes: usize) -> ! {
             break;
         }
     }
-    let number = digits.get(first..).unwrap_or_default();
+    let mut refused = [0; 32];
+    let mut length = 0;
+    for byte in digits.get(first..).unwrap_or_default().iter().chain(b" bytes") {
+        if let Some(slot) = refused.get_mut(length) {
+            *slot = *byte;
+            length += 1;
+        }
+    }
+    end(refused.get(..length).unwrap_or_default())
+}
+
+/// Ends the process, with one line, however many threads get no memory. Nothing here allocates.
+#[cold]
+#[allow(unsafe_code)]
+fn end(refused: &[u8]) -> ! {
+    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+    if HAS_BEGUN.swap(true, Ordering::Relaxed) {
+        loop {
+            // SAFETY: it waits for a signal, or for the end of the process.
+            unsafe { libc::pause() };
+        }
+    }
     let parts: [&[u8]; 3] = [
         b"netwhy: out of memory: the system refused ",
-        number,
-        b" bytes; raise the limit (ulimit -v, a cgroup's memory.max), or close other programs\n",
+        refused,
+        b"; raise the limit (ulimit -v, a cgroup's memory.max), or close other programs\n",
     ];
-    let mut line = [0; 160];
+    let mut line = [0; 192];
     let mut length = 0;
     for byte in parts.into_iter().flatten() {
         if let Some(slot) = line.get_mut(length) {
