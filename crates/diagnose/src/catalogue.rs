@@ -11,9 +11,17 @@ pub fn cause(id: &str) -> Option<&'static Cause> {
 /// The page of a cause as Markdown, from the comment at the head of its file; `None` when there is
 /// no such cause.
 pub fn page(id: &str) -> Option<String> {
-    let source = cause(id)?.source;
+    Some(comment_at_head(cause(id)?.source))
+}
+
+/// How severe findings are, as Markdown.
+pub fn severities() -> String {
+    comment_at_head(include_str!("severity.rs"))
+}
+
+fn comment_at_head(source: &str) -> String {
     let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
-    Some(lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect())
+    lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()
 }
 
 /// The id nearest to a mistyped one, when one is near.

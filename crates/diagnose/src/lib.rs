@@ -10,6 +10,7 @@
 //! - `access_logs`, `applications`, `connections`: what rules read of logs, settings and sockets
 //! - `captured`: captured streams, grouped, and what several rules judge of them
 //! - [`limited_link`]: which link pings under load show to be limited
+//! - [`severity`]: how severe a finding is that costs time
 //! - `proofs`, `commands`, `remedies`, `reach`, `words`: how findings are made
 //!
 //! Nothing is read here and no clock is asked: the same evidence gives the same findings on every
@@ -36,8 +37,9 @@ pub mod limited_link;
 mod proofs;
 mod reach;
 mod remedies;
+mod severity;
 mod words;
 
-pub use catalogue::{cause, nearest, page};
+pub use catalogue::{cause, nearest, page, severities};
 pub use cause::{Cause, Slows, Verdict};
 pub use diagnosis::{diagnose, with_path};

@@ -35,11 +35,11 @@ pub struct Finding {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Costs little now.
+    /// Costs next to nothing now.
     Info,
-    /// Slows or fails fewer than 1 % of the requests.
+    /// Somebody waited noticeably, or operations failed.
     Warning,
-    /// Slows or fails 1 % of the requests or more, or stops something.
+    /// Much of the time was lost, many operations failed, or something stopped.
     Critical,
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use model::{
     CapturedDirection, Evidence, Finding, Impact, ImpactUnit, Packets, Proof, Remedy, Service,
-    Severity, Source, Subject, SubjectKind, TimeCategory,
+    Source, Subject, SubjectKind, TimeCategory,
 };
 use text::{count, micros, number, percent, share};
 
@@ -14,12 +14,10 @@ use super::direction::StreamDirection;
 use crate::cause::Verdict;
 use crate::proofs::{WithFigures as _, proof};
 use crate::reach::{belongs_to_others, without_remedies_of};
+use crate::severity;
 
 /// Findings of one cause from one capture; the services that lost most.
 const MAX_FINDINGS: usize = 5;
-/// Shares of the active time from which on a finding is a warning, and critical.
-const MIN_TIME_SHARE_WARNING: f64 = 0.01;
-const MIN_TIME_SHARE_CRITICAL: f64 = 0.1;
 
 /// Streams of one service with the same fault in the same direction, those that lost most first.
 pub(crate) struct Group<'a> {
@@ -199,17 +197,12 @@ impl<'a> Group<'a> {
         if self.lost_us > 0 {
             text.push_str(&format!(", {} of the service's active time", percent(share)));
         }
-        let severity = match share {
-            share if share >= MIN_TIME_SHARE_CRITICAL => Severity::Critical,
-            share if share >= MIN_TIME_SHARE_WARNING => Severity::Warning,
-            _ => Severity::Info,
-        };
         let stream = self.worst.stream;
         let one = self.directions.iter().all(|other| other.stream.number == stream.number);
         Finding {
             cause: cause.to_string(),
             title,
-            severity,
+            severity: severity::of_lost_time(self.lost_us, self.directions.len() as u64, share),
             subject: Subject {
                 kind: SubjectKind::Connection,
                 name: if one {

@@ -50,8 +50,8 @@
 //!   Internet flow rates (SIGCOMM 2002)
 
 use model::{
-    Command, Evidence, Finding, Impact, ImpactUnit, SenderTimeCategory, Severity, Source,
-    SubjectKind, Transfer, TransferDirection,
+    Command, Evidence, Finding, Impact, ImpactUnit, SenderTimeCategory, Source, SubjectKind,
+    Transfer, TransferDirection,
 };
 use text::{bytes, count, micros, percent, share};
 
@@ -59,6 +59,7 @@ use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{advice, advice_about};
+use crate::severity;
 use crate::words::subject;
 
 pub(super) const CAUSE: Cause = Cause {
@@ -74,8 +75,6 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Share of the sending time.
 const MIN_TIME_SHARE: f64 = 0.25;
-/// The same, from which on it is most of what is wrong.
-const MIN_TIME_SHARE_CRITICAL: f64 = 0.5;
 /// Sending time, microseconds.
 const MIN_SENDING_US: u64 = 200_000;
 
@@ -150,11 +149,7 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
     Finding {
         cause: CAUSE.id.to_string(),
         title: format!("The sender gets its data too slowly, {} at a time", bytes(each)),
-        severity: if part >= MIN_TIME_SHARE_CRITICAL {
-            Severity::Critical
-        } else {
-            Severity::Warning
-        },
+        severity: severity::of_lost_time(waited, transfer.started, part),
         subject: subject(
             SubjectKind::Connection,
             format!("{sender} (sender) > {receiver}"),
@@ -239,7 +234,7 @@ pub(super) mod tests {
     fn fires_when_the_sender_gets_its_data_late() {
         let finding = &findings_of(rule(&measured(5_600_000, 1_400_000)))[0];
         assert_eq!(finding.title, "The sender gets its data too slowly, 1,024 B at a time");
-        assert_eq!(finding.severity, Severity::Critical);
+        assert_eq!(finding.severity, model::Severity::Critical);
         let text = &finding.evidence[0].text;
         assert!(text.contains("4,000 writes of 1,024 B each"), "{text}");
         assert!(text.contains("took 1.7 s, in theory 433 ms"), "{text}");

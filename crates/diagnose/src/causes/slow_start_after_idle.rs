@@ -55,8 +55,8 @@
 use std::net::SocketAddr;
 
 use model::{
-    Command, Evidence, Finding, Impact, ImpactUnit, OneTransfer, Reach, Severity, Source,
-    SubjectKind, Transfer, TransferDirection,
+    Command, Evidence, Finding, Impact, ImpactUnit, OneTransfer, Reach, Source, SubjectKind,
+    Transfer, TransferDirection,
 };
 use text::{bytes, count, micros, number, percent, share};
 
@@ -65,6 +65,7 @@ use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{sysctl, sysctl_on};
+use crate::severity;
 use crate::words::subject;
 
 pub(super) const CAUSE: Cause = Cause {
@@ -86,8 +87,6 @@ const MIN_TRANSFERS: u64 = 2;
 const MIN_ROUND_TRIPS: u64 = 3;
 /// Share of the active time.
 const MIN_TIME_SHARE: f64 = 0.02;
-/// The same, from which on it is critical in transfers of netwhy's own.
-const MIN_TIME_SHARE_CRITICAL: f64 = 0.1;
 /// The shortest timeout, and so the shortest idle period after which a window is given up,
 /// microseconds.
 const MIN_IDLE_US: u64 = 200_000;
@@ -227,11 +226,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
             "Idle connections fall back to slow start: {} each time",
             micros(lost / (all.len() as u64).max(1))
         ),
-        severity: if part >= MIN_TIME_SHARE_CRITICAL {
-            Severity::Critical
-        } else {
-            Severity::Warning
-        },
+        severity: severity::of_lost_time(lost, all.len() as u64, part),
         subject: subject(
             SubjectKind::Connection,
             format!("{sender} (sender) · transfers with {peer}"),
