@@ -11,9 +11,9 @@
 //!
 //! In packets near the sender: the same full-size segment is retransmitted after
 //! timeouts, no segment of that size was ever acknowledged, and the other end is
-//! alive: it opened the connection and its own data was acknowledged. Or: the
-//! segment was retransmitted in smaller ones (`tcp_mtu_probing`), and those
-//! arrived.
+//! alive: it opened the connection, it sends data of its own or acknowledged a
+//! small segment, and retransmits nothing. Or: the segment was retransmitted in
+//! smaller ones (`tcp_mtu_probing`), and those arrived.
 //!
 //! ## Threshold
 //!
@@ -75,6 +75,8 @@ const MIN_TIMEOUTS: u32 = 2;
 const MIN_CONNECTIONS: usize = 2;
 /// Data of a full-size segment, bytes.
 const MIN_FULL_BYTES: u32 = 1_000;
+/// Round trips that an end measures before it sends data: that of its SYN.
+const ROUND_TRIPS_OF_HANDSHAKE: u64 = 1;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
@@ -105,9 +107,13 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
         && sent.max_timeouts_segment_bytes >= MIN_FULL_BYTES;
     let never = sent.full_size_arrived == Some(false)
         || (sent.resegmented > 0 && sent.full_size_arrived.is_none());
-    // What it sends arrives here, and small segments reach it.
-    let alive =
-        direction.stream.handshake_us.is_some() && back.retransmitted() == 0 && back.new_bytes > 0;
+    // The peer is there, and small segments reach it: it responds, or acknowledges some. Of an upload
+    // it may acknowledge the small first segment and then wait for the rest in silence.
+    let small_arrived =
+        sent.round_trip.is_some_and(|trips| trips.samples > ROUND_TRIPS_OF_HANDSHAKE);
+    let alive = direction.stream.handshake_us.is_some()
+        && back.retransmitted() == 0
+        && (back.new_bytes > 0 || small_arrived);
     (again && never && alive).then(|| {
         let unexplained = sent.time_us(model::TimeCategory::Unexplained);
         sent.time_us(model::TimeCategory::Loss).saturating_add(unexplained)
@@ -189,6 +195,24 @@ pub(super) mod tests {
         let mut evidence = swallowed(1);
         evidence.packets.as_mut().unwrap().worst[0].from_server.resegmented = 1;
         assert_eq!(findings_of(rule(&evidence)).len(), 1);
+    }
+
+    #[test]
+    fn fires_for_an_upload_whose_server_waits_in_silence() {
+        let upload = |acknowledged: u64| {
+            let mut evidence = healthy();
+            for _ in 0..2 {
+                let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+                stream.from_server.new_bytes = 0;
+                let sent = &mut stream.from_client;
+                (sent.max_timeouts_of_segment, sent.max_timeouts_segment_bytes) = (3, 1448);
+                sent.full_size_arrived = Some(false);
+                sent.round_trip.get_or_insert_default().samples = 1 + acknowledged;
+            }
+            evidence
+        };
+        assert_eq!(findings_of(rule(&upload(1))).len(), 1);
+        assert!(matches!(rule(&upload(0)), Verdict::RuledOut(_)), "the server may be gone");
     }
 
     #[test]

@@ -33,6 +33,7 @@
 //! - An idle period shorter than the timeout: the window is kept.
 //! - An application that has nothing to send, or writes little at first.
 //! - bbr: it paces by what it knows of the path, and does not start again.
+//! - A policer or shaper: it lets the same bytes pass, however a transfer begins.
 //! - short-connections: each begins slowly, none was idle.
 //!
 //! ## Check by hand
@@ -124,7 +125,9 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let trip = direction.stream.round_trip_us()?.max(1);
     let several = starts.restarts >= MIN_TRANSFERS || cost >= trip.saturating_mul(MIN_ROUND_TRIPS);
     let felt = share(cost as f64, direction.stream.busy_us() as f64) >= MIN_TIME_SHARE;
-    (starts.restarts > 0 && several && felt).then_some(cost)
+    // A token bucket lets the same bytes pass, however they begin.
+    let by_bucket = !direction.sent().policed.is_empty() || direction.sent().shaped.is_some();
+    (starts.restarts > 0 && several && felt && !by_bucket).then_some(cost)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
@@ -265,7 +268,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use model::SlowStarts;
+    use model::{ShapedRate, SlowStarts};
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
@@ -291,6 +294,14 @@ pub(super) mod tests {
             ..SlowStarts::default()
         };
         evidence
+    }
+
+    #[test]
+    fn stays_quiet_where_a_token_bucket_limits_what_passes() {
+        let mut evidence = restarted(4, 100_000);
+        evidence.packets.as_mut().unwrap().worst[0].from_server.shaped =
+            Some(ShapedRate::default());
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
