@@ -20,8 +20,9 @@
 //! begin, at least one time in five, just after such a round trip: then the queue
 //! was full (other losses come while it drains). At least two full segments are in
 //! the queue, by the sizes that the SYNs allow: where an acknowledgement is lost,
-//! or the capture lost it, round trips seem long too. There is a path between the
-//! ends: within one host no link is the bottleneck, and an end that acknowledges
+//! or the capture lost it, round trips seem long too. The connection was active for
+//! a second or more: a shorter one overshoots in slow start, and is over. There is
+//! a path between the ends: within one host no link is the bottleneck, and an end that acknowledges
 //! late waits for a CPU.
 //!
 //! ## Looks like it, but is not
@@ -83,6 +84,9 @@ const MAX_SEGMENT_BYTES: u16 = 1460;
 const MIN_SEGMENTS_QUEUED: f64 = 2.0;
 /// Correlation of round trips with the bytes in flight.
 const MIN_FLIGHT_CORRELATION: f64 = 0.3;
+/// Active time of a stream whose queue lasts: what begins and ends in slow start fills a queue for some
+/// round trips, whatever its length, and is over before it delays anybody for long.
+const MIN_ACTIVE_US: u64 = 1_000_000;
 /// Share of the throughput to which queue management is set, so that the queue is there and not at
 /// the bottleneck.
 const SHAPED_SHARE: f64 = 0.95;
@@ -111,7 +115,8 @@ fn hit(direction: StreamDirection<'_>) -> Option<(RoundTrips, u64)> {
         && trips.losses_after_long.saturating_mul(ONE_IN) >= trips.losses;
     let several = queued_bytes(direction) >= MIN_SEGMENTS_QUEUED * f64::from(segment(direction))
         && !direction.is_within_one_host();
-    let enough = trips.samples >= MIN_SAMPLES && several;
+    let lasting = direction.stream.busy_us() >= MIN_ACTIVE_US;
+    let enough = trips.samples >= MIN_SAMPLES && several && lasting;
     (enough && ((long && follows) || full)).then_some((trips, queue))
 }
 
@@ -191,8 +196,10 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use model::TimeCategory;
+
     use super::*;
-    use crate::fixtures::{add_stream, findings_of, healthy, remove_source};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
 
     /// Evidence on which the rule fires.
     pub(in crate::causes) fn examples() -> Vec<Evidence> {
@@ -214,6 +221,16 @@ pub(super) mod tests {
             finding.title,
             "A full queue on the path delays everything: 20 ms become 400 ms"
         );
+    }
+
+    #[test]
+    fn stays_quiet_for_a_transfer_that_is_over_in_slow_start() {
+        let mut evidence = queued(0.9, 0.8);
+        let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+        stream.from_client.time_breakdown.clear();
+        stream.from_server.time_breakdown.clear();
+        set_time(&mut stream.from_server, TimeCategory::Network, 400_000);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
