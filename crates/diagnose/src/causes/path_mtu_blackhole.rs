@@ -108,7 +108,7 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let never = sent.full_size_arrived == Some(false)
         || (sent.resegmented > 0 && sent.full_size_arrived.is_none());
     // The peer is there, and small segments reach it: it responds, or acknowledges some. Of an upload
-    // it may acknowledge the small first segment and then wait for the rest in silence.
+    // it may acknowledge the small first segment, and then wait for the rest.
     let small_arrived =
         sent.round_trip.is_some_and(|trips| trips.samples > ROUND_TRIPS_OF_HANDSHAKE);
     let alive = direction.stream.handshake_us.is_some()
@@ -198,7 +198,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn fires_for_an_upload_whose_server_waits_in_silence() {
+    fn fires_for_an_upload_whose_server_sends_nothing() {
         let upload = |acknowledged: u64| {
             let mut evidence = healthy();
             for _ in 0..2 {
