@@ -20,9 +20,11 @@
 //! begin, at least one time in five, just after such a round trip: then the queue
 //! was full (other losses come while it drains). At least two full segments are in
 //! the queue, by the sizes that the SYNs allow: where an acknowledgement is lost,
-//! or the capture lost it, round trips seem long too. The connection was active for
-//! a second or more: a shorter one overshoots in slow start, and is over. There is
-//! a path between the ends: within one host no link is the bottleneck, and an end that acknowledges
+//! or the capture lost it, round trips seem long too. The longest round trip is
+//! 60 ms or more above the shortest: every transfer fills a queue somewhat, and
+//! calls and games bear less. The connection was active for a second or more: a
+//! shorter one overshoots in slow start, and is over. There is a path between the
+//! ends: within one host no link is the bottleneck, and an end that acknowledges
 //! late waits for a CPU.
 //!
 //! ## Looks like it, but is not
@@ -87,6 +89,8 @@ const MIN_FLIGHT_CORRELATION: f64 = 0.3;
 /// Active time of a stream whose queue lasts: what begins and ends in slow start fills a queue for some
 /// round trips, whatever its length, and is over before it delays anybody for long.
 const MIN_ACTIVE_US: u64 = 1_000_000;
+/// Longest round trip above the shortest: calls and games bear less.
+const MIN_RISE_US: u64 = 60_000;
 /// Share of the throughput to which queue management is set, so that the queue is there and not at
 /// the bottleneck.
 const SHAPED_SHARE: f64 = 0.95;
@@ -116,7 +120,8 @@ fn hit(direction: StreamDirection<'_>) -> Option<(RoundTrips, u64)> {
     let several = queued_bytes(direction) >= MIN_SEGMENTS_QUEUED * f64::from(segment(direction))
         && !direction.is_within_one_host();
     let lasting = direction.stream.busy_us() >= MIN_ACTIVE_US;
-    let enough = trips.samples >= MIN_SAMPLES && several && lasting;
+    let noticed = trips.max_us.saturating_sub(trips.min_us) >= MIN_RISE_US;
+    let enough = trips.samples >= MIN_SAMPLES && several && lasting && noticed;
     (enough && ((long && follows) || full)).then_some((trips, queue))
 }
 
@@ -211,6 +216,7 @@ pub(super) mod tests {
         let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         let trips = sent.round_trip.as_mut().unwrap();
         (trips.mean_us, trips.inflated, trips.follows_flight) = (400_000, inflated, Some(follows));
+        trips.max_us = 700_000;
         evidence
     }
 
@@ -224,13 +230,17 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn stays_quiet_for_a_transfer_that_is_over_in_slow_start() {
+    fn stays_quiet_for_a_queue_that_is_short_or_soon_empty() {
         let mut evidence = queued(0.9, 0.8);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_client.time_breakdown.clear();
         stream.from_server.time_breakdown.clear();
         set_time(&mut stream.from_server, TimeCategory::Network, 400_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        let mut evidence = queued(0.9, 0.8);
+        let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+        sent.round_trip.as_mut().unwrap().max_us = 70_000;
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "nobody notices it");
     }
 
     #[test]
