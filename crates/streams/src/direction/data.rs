@@ -4,10 +4,14 @@ use wire::packet::tcp::{Flags, Tcp};
 
 use super::classify::{Segment, SegmentClass};
 use super::state::Direction;
+use crate::loss_recovery::LastRetransmission;
 use crate::segment::SegmentKind;
 use crate::sequence::Sequence;
 use crate::sequence_gaps::Gap;
 use crate::time::Nanos;
+
+/// The largest shift of a window (RFC 7323, 2.3).
+const MAX_WINDOW_SCALE: u32 = 14;
 
 impl Direction {
     /// Takes the data of a packet. Returns what it is.
@@ -20,6 +24,9 @@ impl Direction {
             self.max_segment = self.max_segment.max(tcp.length);
         }
         let class = self.classify(&segment, peer);
+        if class == SegmentClass::AfterGap && !self.can_be_sent(&segment, peer) {
+            return SegmentKind::NoData;
+        }
         match class {
             SegmentClass::NoData | SegmentClass::KeepAlive => {}
             SegmentClass::WindowProbe => self.last_data_at = at.into(),
@@ -46,8 +53,42 @@ impl Direction {
         }
         let flags = u32::from(tcp.flags.all(Flags::SYN)) + u32::from(tcp.flags.all(Flags::FIN));
         let length = tcp.length.saturating_add(flags);
-        let from = self.next.near(tcp.sequence);
+        let mut from = self.next.near(tcp.sequence);
+        if self.counts.new_bytes == 0 && from != self.first && length > 0 {
+            from = self.begin_again(tcp, from);
+        }
         Segment { tcp, at, from, to: from.plus(length), length }
+    }
+
+    /// Before any data: another SYN with another number, or data from before that of the SYN.
+    /// Another host than the one that answered first sends it, or something on the way changes the
+    /// numbers. Returns where the segment begins.
+    #[cold]
+    fn begin_again(&mut self, tcp: &Tcp<'_>, from: Sequence) -> Sequence {
+        let is_syn = tcp.flags.all(Flags::SYN);
+        let knows_syn = self.mss_option.is_some();
+        if !is_syn && !(knows_syn && from < self.first) {
+            return from;
+        }
+        let first = Sequence::first(tcp.sequence);
+        (self.first, self.next, self.acknowledged) = (first, first, first);
+        self.right_edge = Sequence::default();
+        (self.gaps, self.right_edges) = (None, None);
+        first
+    }
+
+    /// Whether this segment, which leaves a gap behind it, can have been sent: no sender goes
+    /// beyond all that its receiver ever offered. Damaged headers, and those of other streams, do;
+    /// where more follows, the capture lacks what was before it.
+    fn can_be_sent(&mut self, segment: &Segment<'_>, peer: &Direction) -> bool {
+        let Some(edge) = self.right_edge.known() else { return true };
+        let max_window = match peer.is_scale_known() {
+            true => u64::from(peer.max_window),
+            false => u64::from(peer.max_window) << MAX_WINDOW_SCALE,
+        };
+        let beyond = segment.from.since(edge);
+        beyond <= max_window
+            || self.loss_recovery.get_or_insert_default().confirm_stray(segment.from, max_window)
     }
 
     /// Data before this segment was not captured.
@@ -73,6 +114,14 @@ impl Direction {
         let Segment { tcp, at, from, to, .. } = *segment;
         self.note_beyond_window(from, to, peer);
         self.is_spurious = to <= self.acknowledged;
+        if let Some(recovery) = &mut self.loss_recovery {
+            let is_held = !self.is_spurious
+                && class == SegmentClass::RetransmissionKindUnknown { is_spurious: true };
+            recovery.note_last(match is_held || class == SegmentClass::TooSoon {
+                true => LastRetransmission::Needless,
+                false => LastRetransmission::Needed,
+            });
+        }
         let missing = match class {
             SegmentClass::CapturedOutOfOrder { gap }
             | SegmentClass::Reordered { gap }
@@ -98,8 +147,11 @@ impl Direction {
             SegmentClass::OriginalNotCaptured { is_spurious: true, .. }
             | SegmentClass::RtoRetransmission { is_spurious: true }
             | SegmentClass::RetransmissionKindUnknown { is_spurious: true } => {
-                let count = &mut self.counts.already_acknowledged;
-                *count = count.saturating_add(1);
+                self.count_needless(tcp);
+            }
+            SegmentClass::TooSoon => {
+                self.count_needless(tcp);
+                self.take_retransmission(class, segment);
             }
             SegmentClass::BeyondWindow
             | SegmentClass::FastRetransmission
@@ -115,15 +167,26 @@ impl Direction {
         self.advance(to, at);
     }
 
+    /// A retransmission was not for a loss.
+    fn count_needless(&mut self, tcp: &Tcp<'_>) {
+        let count = &mut self.counts.already_acknowledged;
+        *count = count.saturating_add(u32::from(tcp.length > 0));
+    }
+
     /// A retransmission of unacknowledged data whose original was captured.
     fn take_retransmission(&mut self, class: SegmentClass, segment: &Segment<'_>) {
         let Segment { at, from, to, .. } = *segment;
         self.round_trip.retransmitted(to);
         self.path_mtu.retransmitted(from, to);
         let recovery = self.loss_recovery.get_or_insert_default();
+        if class == SegmentClass::TooSoon {
+            recovery.note_last(LastRetransmission::Needless);
+        } else if segment.tcp.length > 0 && class != SegmentClass::BeyondWindow {
+            recovery.retransmitted((from, to), at, segment.timestamp());
+        }
         match class {
             // Not for a loss.
-            SegmentClass::BeyondWindow => {}
+            SegmentClass::BeyondWindow | SegmentClass::TooSoon => {}
             SegmentClass::FastRetransmission => recovery.fast_retransmission(to, at),
             SegmentClass::RtoRetransmission { .. } => {
                 recovery.other_retransmission();

@@ -3,6 +3,7 @@
 use wire::packet::tcp::{Flags, Tcp};
 
 use super::state::Direction;
+use crate::loss_recovery::Unanswered;
 use crate::segment::SegmentKind;
 use crate::time::{Nanos, OptionalTime};
 
@@ -31,7 +32,12 @@ impl Direction {
         }
         let last_data_at = self.last_data_at;
         let kind = self.take_data(tcp, at, peer);
-        self.counts.add(kind);
+        if tcp.length > 0 || kind == SegmentKind::KeepAlive {
+            self.counts.add(kind);
+        }
+        if let Some(recovery) = &mut peer.loss_recovery {
+            recovery.unanswered = Unanswered::default();
+        }
         if let Some((value, echo)) = timestamps {
             if self.options_truncated && !self.timestamps {
                 self.timestamps = true;

@@ -31,7 +31,9 @@ impl Stream {
                 // It delays nothing yet.
                 self.spurious_at = at.into();
             } else {
+                let waited = self.attribution.pending(at);
                 self.attribute_until(at, side, TimeCategory::Loss);
+                self.ends.get_mut(side).sent.waited_for_loss(waited);
                 self.leave_slow_start(side);
             }
         } else if kind == SegmentKind::WindowProbe {

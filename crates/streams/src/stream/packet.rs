@@ -137,6 +137,7 @@ impl Stream {
     fn take_end(&mut self, side: Side, flags: Flags) {
         if flags.all(Flags::RST) {
             self.state = StreamState::Reset;
+            self.ends.iter_mut().for_each(|end| end.sent.is_reset = true);
             return;
         }
         self.ends.get_mut(side).sent.finished = true;
