@@ -237,6 +237,9 @@ pub struct CapturedDirection {
     pub max_timeouts_segment_bytes: u32,
     /// Segments that arrived late and were not retransmitted.
     pub reordered: u64,
+    /// How late those were, together, microseconds.
+    #[serde(default)]
+    pub late_us: u64,
     /// Reordered segments whose retransmission arrived first: the retransmission was spurious, and is
     /// not counted among the retransmissions.
     #[serde(default)]

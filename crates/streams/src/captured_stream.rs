@@ -75,6 +75,7 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         max_timeouts_of_segment: timeouts.count,
         max_timeouts_segment_bytes: timeouts.bytes,
         reordered: counts.reordered.into(),
+        late_us: micros(counts.late),
         late_originals: counts.late_originals.into(),
         already_acknowledged: counts.already_acknowledged.into(),
         unanswered: unanswered.into(),

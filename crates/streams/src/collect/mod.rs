@@ -25,6 +25,8 @@ mod capture_artefact_tests;
 #[cfg(test)]
 mod idle_and_window_tests;
 #[cfg(test)]
+mod loss_tests;
+#[cfg(test)]
 mod shard_tests;
 #[cfg(test)]
 mod test_connection;

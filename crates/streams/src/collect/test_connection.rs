@@ -7,11 +7,17 @@ use super::Collector;
 
 pub(super) const SYN: u8 = 2;
 pub(super) const ACK: u8 = 16;
+pub(super) const FIN: u8 = 1;
+pub(super) const RST: u8 = 4;
 
 /// A connection, captured at the client.
 pub(super) struct TestConnection {
     /// Snap length: bytes of a packet that are captured.
     pub(super) snap_length: usize,
+    /// A block of data that the next packets acknowledge selectively.
+    pub(super) held: Option<(u32, u32)>,
+    /// The time stamp of the next packets, in place of their millisecond.
+    pub(super) clock: Option<u32>,
     collector: Collector,
     packets: u16,
 }
@@ -19,7 +25,13 @@ pub(super) struct TestConnection {
 impl TestConnection {
     /// Without a packet so far.
     pub(super) fn new() -> Self {
-        TestConnection { snap_length: usize::MAX, collector: Collector::default(), packets: 0 }
+        TestConnection {
+            snap_length: usize::MAX,
+            held: None,
+            clock: None,
+            collector: Collector::default(),
+            packets: 0,
+        }
     }
 
     /// A packet whose time stamp is its millisecond; `tcp`: sequence number, acknowledgement, echoed
@@ -40,8 +52,13 @@ impl TestConnection {
         }
         options.extend([1, 1, 8, 10]);
         // The clock of the server does not matter.
-        options.extend((us as u32 / 1000 + 1).to_be_bytes());
+        options.extend(self.clock.unwrap_or(timestamp(us)).to_be_bytes());
         options.extend(echo.to_be_bytes());
+        if let Some((from, to)) = self.held {
+            options.extend([1, 1, 5, 10]);
+            options.extend(from.to_be_bytes());
+            options.extend(to.to_be_bytes());
+        }
         let header = 20 + options.len();
         let total = 20 + header as u32 + length;
         let mut bytes = vec![0x45, 0];

@@ -16,7 +16,7 @@
 //! | Was it acknowledged already, and nothing sent for a retransmission timeout? | RTO retransmission, spurious |
 //! | Was it acknowledged already, or selectively (RFC 2018)? | retransmission of unknown kind, spurious |
 //! | Was it beyond the window of its receiver, now or when it was first sent? | window probe: nothing was lost on the path |
-//! | Did its original pass less than the shortest round trip ago, or a millisecond, and did no duplicate acknowledgement ask for it? | retransmission of unknown kind, needless: nobody could miss the original yet |
+//! | Did its original pass less than the shortest round trip ago, or a millisecond, and did no duplicate acknowledgement ask for it? (None does before data beyond it was sent.) | retransmission of unknown kind, needless: nobody could miss the original yet |
 //! | Is it the first unacknowledged data, after three duplicate acknowledgements? | fast retransmission (RFC 5681, 3.2) |
 //! | Was nothing sent for a retransmission timeout? | RTO retransmission (RFC 6298, 5.4; `tcp_retransmit_timer`) |
 //! | Otherwise | retransmission of unknown kind: a tail-loss probe (RFC 8985, 7), or a sender that retransmitted without a loss |
@@ -112,6 +112,17 @@ pub(super) enum SegmentClass {
 }
 
 impl SegmentClass {
+    /// Whether its receiver has the data already, or its sender cannot miss it yet.
+    pub(super) fn is_needless(self) -> bool {
+        matches!(
+            self,
+            SegmentClass::OriginalNotCaptured { is_spurious: true, .. }
+                | SegmentClass::RtoRetransmission { is_spurious: true }
+                | SegmentClass::RetransmissionKindUnknown { is_spurious: true }
+                | SegmentClass::TooSoon
+        )
+    }
+
     /// The class as others see it.
     pub(super) fn kind(self) -> SegmentKind {
         match self {
@@ -199,7 +210,9 @@ impl Direction {
         if self.is_beyond_window(to, peer) || self.was_refused(from) {
             return SegmentClass::BeyondWindow;
         }
-        if self.duplicate_acks == 0 && self.is_too_soon(segment) {
+        // Duplicate acknowledgements ask for data only once data beyond it has arrived.
+        let is_asked_for = self.duplicate_acks > 0 && to < self.next;
+        if !is_asked_for && self.is_too_soon(segment) {
             return SegmentClass::TooSoon;
         }
         if from <= self.acknowledged && self.duplicate_acks >= DUPLICATE_ACK_THRESHOLD {

@@ -115,12 +115,13 @@ impl Direction {
         self.note_beyond_window(from, to, peer);
         self.is_spurious = to <= self.acknowledged;
         if let Some(recovery) = &mut self.loss_recovery {
-            let is_held = !self.is_spurious
-                && class == SegmentClass::RetransmissionKindUnknown { is_spurious: true };
-            recovery.note_last(match is_held || class == SegmentClass::TooSoon {
+            recovery.note_last(match class.is_needless() {
                 true => LastRetransmission::Needless,
                 false => LastRetransmission::Needed,
             });
+        }
+        if let (SegmentClass::Reordered { gap }, Some(gaps)) = (class, &self.gaps) {
+            self.counts.late = self.counts.late.saturating_add(gaps.age(gap, at));
         }
         let missing = match class {
             SegmentClass::CapturedOutOfOrder { gap }

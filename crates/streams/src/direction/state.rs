@@ -115,9 +115,10 @@ impl Direction {
         self.loss_recovery.as_ref().map_or_else(Default::default, |recovery| recovery.checksums)
     }
 
-    /// It had waited this long before its last retransmission.
-    pub(crate) fn waited_for_loss(&mut self, time: Nanos) {
-        let gave_up = self.finished;
+    /// It had waited this long before its last retransmission. Once either end has closed, an answer
+    /// that never comes is not waited for.
+    pub(crate) fn waited_for_loss(&mut self, time: Nanos, peer_finished: bool) {
+        let gave_up = self.finished || peer_finished;
         self.loss_recovery.get_or_insert_default().waited(time, gave_up);
     }
 

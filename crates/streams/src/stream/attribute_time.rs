@@ -33,7 +33,8 @@ impl Stream {
             } else {
                 let waited = self.attribution.pending(at);
                 self.attribute_until(at, side, TimeCategory::Loss);
-                self.ends.get_mut(side).sent.waited_for_loss(waited);
+                let (own, peer) = self.ends.own_and_peer(side);
+                own.sent.waited_for_loss(waited, peer.sent.finished);
                 self.leave_slow_start(side);
             }
         } else if kind == SegmentKind::WindowProbe {
