@@ -110,7 +110,9 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
             > sent.rto_retransmissions
         // So are tail-loss probes that are too early, on hosts whose CPUs are all busy: nothing was
         // late, and no acknowledgement reported it.
-        && (sent.fast_retransmissions >= MIN_SEGMENTS || sent.reordered > 0 || sent.late_originals > 0);
+        && (sent.fast_retransmissions >= MIN_SEGMENTS
+            || (sent.reordered > 0 && is_felt)
+            || sent.late_originals > 0);
     // What it costs does not show in the packets: the sender slows down.
     (late || mistaken).then_some(0)
 }

@@ -229,9 +229,10 @@ impl Direction {
         let age = segment.at.saturating_sub(gap.since);
         if let Some((own, after)) = segment.timestamp().zip(gap.timestamp) {
             let later = timestamp_ticks_after(own, after);
-            // Within one tick of its clock a sender retransmits too, once it knows of the gap.
-            let loop_time = peer.round_trip.min().unwrap_or(0);
-            if later != 0 || age < loop_time {
+            // Within one tick of its clock a sender retransmits too, once it can know of the gap.
+            let from_timestamps = peer.timestamp_round_trips.as_ref().and_then(|it| it.min());
+            let loop_time = peer.round_trip.min().or(from_timestamps);
+            if later != 0 || loop_time.is_none_or(|time| age < time) {
                 return later <= 0;
             }
         }

@@ -55,6 +55,9 @@ pub struct Direction {
     pub last_data_at: OptionalTime,
     /// Whether it has sent a FIN.
     pub(crate) finished: bool,
+    /// Whether its receiver has closed after it had all that it asked for: it may hear more, but
+    /// does not wait for it.
+    pub(crate) is_unwanted: bool,
     /// Whether either end has reset the connection: what follows is not lost.
     pub(crate) is_reset: bool,
     /// Whether its last data left no room for another segment in its peer's window, as this end

@@ -31,8 +31,10 @@ impl Stream {
                 // It delays nothing yet.
                 self.spurious_at = at.into();
             } else {
-                let waited = self.attribution.pending(at);
-                self.attribute_until(at, side, TimeCategory::Loss);
+                let unwanted = own.is_unwanted && own.finished;
+                let waited = if unwanted { 0 } else { self.attribution.pending(at) };
+                let category = if unwanted { TimeCategory::ClientIdle } else { TimeCategory::Loss };
+                self.attribute_until(at, side, category);
                 let (own, peer) = self.ends.own_and_peer(side);
                 own.sent.waited_for_loss(waited, peer.sent.finished);
                 self.leave_slow_start(side);

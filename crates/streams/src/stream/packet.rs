@@ -141,6 +141,12 @@ impl Stream {
             return;
         }
         self.ends.get_mut(side).sent.finished = true;
+        // An end may close and wait for the response to its last request (half-close).
+        let exchange = self.exchanges.current();
+        let waits = exchange.is_none_or(|exchange| {
+            exchange.requester == side && !exchange.response_began.is_known()
+        });
+        self.ends.get_mut(side.other()).sent.is_unwanted |= !waits;
         if self.state != StreamState::Reset {
             let both = self.ends.iter().all(|end| end.sent.finished);
             self.state = if both { StreamState::Closed } else { StreamState::HalfClosed };
