@@ -32,6 +32,11 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
+    /// Whether it has no data of the stream.
+    pub(crate) fn is_no_data(self) -> bool {
+        matches!(self, SegmentKind::KeepAlive | SegmentKind::NoData | SegmentKind::DuplicatePacket)
+    }
+
     /// Whether it is a retransmission, of any kind.
     pub fn is_retransmission(self) -> bool {
         matches!(

@@ -122,6 +122,41 @@ fn what_is_never_answered_shows_no_loss() {
 }
 
 #[test]
+fn after_both_ends_have_closed_nobody_waits() {
+    // The server closes after its response. Or the client closes first, with its request, and still
+    // waits for the response.
+    for (client_closes_first, lost) in [(false, 0), (true, 1)] {
+        let mut connection = TestConnection::open(WINDOW);
+        let client = |connection: &mut TestConnection, at, numbers| {
+            connection.packet(at, true, ACK | FIN, numbers, WINDOW);
+        };
+        if client_closes_first {
+            client(&mut connection, SENT, [1, 1, 41, 100]);
+        } else {
+            connection.packet(SENT, true, ACK, [1, 1, 41, 100], WINDOW);
+        }
+        let end = 101 + u32::from(client_closes_first);
+        connection.packet(SENT + 41_000, false, ACK, [1, end, 101, 1000], WINDOW);
+        connection.packet(SENT + 41_020, true, ACK, [end, 1001, 142, 0], WINDOW);
+        connection.packet(SENT + 42_000, false, ACK | FIN, [1001, end, 101, 500], WINDOW);
+        if !client_closes_first {
+            client(&mut connection, SENT + 42_010, [101, 1001, 142, 0]);
+        }
+        connection.packet(SENT + 342_000, false, ACK | FIN, [1001, end, 101, 500], WINDOW);
+        connection.packet(
+            SENT + 342_020,
+            true,
+            ACK,
+            [102, 1502, timestamp(SENT + 342_000), 0],
+            WINDOW,
+        );
+        let sent = connection.sent_by_server();
+        assert_eq!((sent.retransmitted(), sent.lost()), (1, lost), "{sent:?}");
+        assert_eq!(lost_time(&sent) > 0, lost > 0, "{sent:?}");
+    }
+}
+
+#[test]
 fn without_acknowledgements_nothing_shows_what_was_lost() {
     // Somebody filtered the capture: nothing but data.
     for acknowledged in [false, true] {
@@ -219,6 +254,32 @@ fn a_number_beyond_all_that_was_offered_is_no_data() {
     let sent = connection.sent_by_server();
     // All but the first behind the gap: nothing confirmed it yet.
     assert_eq!((sent.retransmitted(), sent.new_bytes), (0, 500), "{sent:?}");
+}
+
+#[test]
+fn data_that_is_captured_twice_in_other_pieces_is_not_retransmitted() {
+    // A router: on the way in two segments are one, on the way out they are two. Or it comes again
+    // from its sender, 300 ms later.
+    for (again_later, retransmitted) in [(30, 0), (300_000, 8)] {
+        let mut connection = TestConnection::open(WINDOW);
+        connection.packet(50_000, true, ACK, [1, 1, 41, 100], WINDOW);
+        for burst in 0..4_u32 {
+            let at = 90_000 + u64::from(burst) * 400_000;
+            let next = 1 + burst * 2896;
+            connection.packet(at, false, ACK, [next, 101, 51, 2896], WINDOW);
+            connection.hops = 63;
+            for (piece, later) in [(0, again_later), (1448, again_later + 5)] {
+                connection.packet(at + later, false, ACK, [next + piece, 101, 51, 1448], WINDOW);
+            }
+            connection.hops = 64;
+            let later = at + again_later + 1_000;
+            connection.packet(later, true, ACK, [101, next + 2896, timestamp(later), 0], WINDOW);
+        }
+        let sent = connection.sent_by_server();
+        assert_eq!((sent.retransmitted(), sent.new_bytes), (retransmitted, 11_584), "{sent:?}");
+        let data = 4 + retransmitted;
+        assert_eq!((sent.data_segments, sent.lost()), (data, retransmitted), "{sent:?}");
+    }
 }
 
 #[test]

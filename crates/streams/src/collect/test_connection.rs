@@ -18,6 +18,8 @@ pub(super) struct TestConnection {
     pub(super) held: Option<(u32, u32)>,
     /// The time stamp of the next packets, in place of their millisecond.
     pub(super) clock: Option<u32>,
+    /// Hop limit of the next packets.
+    pub(super) hops: u8,
     collector: Collector,
     packets: u16,
 }
@@ -29,6 +31,7 @@ impl TestConnection {
             snap_length: usize::MAX,
             held: None,
             clock: None,
+            hops: 64,
             collector: Collector::default(),
             packets: 0,
         }
@@ -64,7 +67,7 @@ impl TestConnection {
         let mut bytes = vec![0x45, 0];
         bytes.extend((total as u16).to_be_bytes());
         bytes.extend(self.packets.to_be_bytes());
-        bytes.extend([0x40, 0, 64, 6, 0, 0]);
+        bytes.extend([0x40, 0, self.hops, 6, 0, 0]);
         let (from, to) = if to_server { (1, 2) } else { (2, 1) };
         bytes.extend([198, 18, 0, from, 198, 18, 0, to]);
         let (port, other): (u16, u16) = if to_server { (4000, 80) } else { (80, 4000) };

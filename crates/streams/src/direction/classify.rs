@@ -13,6 +13,7 @@
 //! | Does it fill a gap, and was sent no later than the data after it? | reordered |
 //! | Does it fill a gap? | retransmission, original not captured |
 //! | Has its own retransmission filled a gap? | late original: reordered, and the retransmission was spurious |
+//! | Was it sent before the newest data, by its time stamp, or with the same one and another hop limit? | copy: the capture has it twice, in other pieces |
 //! | Was it acknowledged already, and nothing sent for a retransmission timeout? | RTO retransmission, spurious |
 //! | Was it acknowledged already, or selectively (RFC 2018)? | retransmission of unknown kind, spurious |
 //! | Was it beyond the window of its receiver, now or when it was first sent? | window probe: nothing was lost on the path |
@@ -51,6 +52,8 @@ const MIN_TIMER: Nanos = 1_000_000;
 pub(super) struct Segment<'a> {
     pub(super) tcp: &'a Tcp<'a>,
     pub(super) at: Nanos,
+    /// Hop limit.
+    pub(super) hops: u8,
     /// First sequence number.
     pub(super) from: Sequence,
     /// The number after the last one, SYN and FIN included.
@@ -75,6 +78,8 @@ pub(super) enum SegmentClass {
     /// No data, no SYN, no FIN; or a reset.
     NoData,
     KeepAlive,
+    /// The capture has this data twice.
+    Copy,
     /// The first data beyond a closed window.
     WindowProbe,
     /// New data in order.
@@ -128,6 +133,7 @@ impl SegmentClass {
         match self {
             SegmentClass::NoData => SegmentKind::NoData,
             SegmentClass::KeepAlive => SegmentKind::KeepAlive,
+            SegmentClass::Copy => SegmentKind::DuplicatePacket,
             SegmentClass::WindowProbe | SegmentClass::BeyondWindow => SegmentKind::WindowProbe,
             SegmentClass::New | SegmentClass::CapturedOutOfOrder { .. } => SegmentKind::New,
             SegmentClass::AfterGap => SegmentKind::AfterGap,
@@ -200,6 +206,9 @@ impl Direction {
         {
             return SegmentClass::LateOriginal { retransmission };
         }
+        if self.is_copy(segment) {
+            return SegmentClass::Copy;
+        }
         let is_timeout = self.is_retransmission_timeout(at);
         if is_spurious && is_timeout {
             return SegmentClass::RtoRetransmission { is_spurious };
@@ -238,6 +247,19 @@ impl Direction {
         }
         let min_time = MIN_RETRANSMISSION_TIME.max(self.round_trip.min().unwrap_or(0) / 4);
         age < min_time && self.duplicate_acks < DUPLICATE_ACK_THRESHOLD
+    }
+
+    /// Whether data that passed before was sent before the newest data too, and so is no
+    /// retransmission: by its time stamp, or, within one tick of that clock, by its hop limit. A
+    /// capture on two interfaces of a router has it twice, in other pieces where one of them puts
+    /// segments together (TSO, GRO).
+    fn is_copy(&self, segment: &Segment<'_>) -> bool {
+        let (newest, hops) = self.newest;
+        segment.tcp.length > 0
+            && segment.timestamp().is_some_and(|own| {
+                let later = timestamp_ticks_after(own, newest);
+                newest != 0 && (later < 0 || (later == 0 && segment.hops != hops))
+            })
     }
 
     /// Whether the original passed so short a time ago that its sender cannot miss it yet.

@@ -16,8 +16,14 @@ const MAX_WINDOW_SCALE: u32 = 14;
 impl Direction {
     /// Takes the data of a packet. Returns what it is.
     #[inline]
-    pub(super) fn take_data(&mut self, tcp: &Tcp<'_>, at: Nanos, peer: &Direction) -> SegmentKind {
-        let segment = self.segment(tcp, at);
+    pub(super) fn take_data(
+        &mut self,
+        tcp: &Tcp<'_>,
+        at: Nanos,
+        hops: u8,
+        peer: &Direction,
+    ) -> SegmentKind {
+        let segment = self.segment(tcp, at, hops);
         if tcp.length > 0 {
             self.counts.data_packets += 1;
             self.counts.bytes = self.counts.bytes.saturating_add(tcp.length.into());
@@ -29,6 +35,7 @@ impl Direction {
         }
         match class {
             SegmentClass::NoData | SegmentClass::KeepAlive => {}
+            SegmentClass::Copy => self.take_copy(tcp),
             SegmentClass::WindowProbe => self.last_data_at = at.into(),
             SegmentClass::New | SegmentClass::AfterGap => {
                 if class == SegmentClass::AfterGap {
@@ -46,7 +53,7 @@ impl Direction {
 
     /// Places a packet in the sequence, which the first one begins.
     #[inline]
-    fn segment<'a>(&mut self, tcp: &'a Tcp<'a>, at: Nanos) -> Segment<'a> {
+    fn segment<'a>(&mut self, tcp: &'a Tcp<'a>, at: Nanos, hops: u8) -> Segment<'a> {
         if self.first.known().is_none() {
             let first = Sequence::first(tcp.sequence);
             (self.first, self.next, self.acknowledged) = (first, first, first);
@@ -57,7 +64,7 @@ impl Direction {
         if self.counts.new_bytes == 0 && from != self.first && length > 0 {
             from = self.begin_again(tcp, from);
         }
-        Segment { tcp, at, from, to: from.plus(length), length }
+        Segment { tcp, at, hops, from, to: from.plus(length), length }
     }
 
     /// Before any data: another SYN with another number, or data from before that of the SYN.
@@ -166,6 +173,17 @@ impl Direction {
         let new = missing.saturating_add(to.since(self.next)).min(tcp.length.into());
         self.counts.new_bytes = self.counts.new_bytes.saturating_add(new);
         self.advance(to, at);
+    }
+
+    /// The capture has this data twice, in other pieces.
+    #[cold]
+    fn take_copy(&mut self, tcp: &Tcp<'_>) {
+        let counts = &mut self.counts;
+        counts.packets = counts.packets.saturating_sub(1);
+        counts.data_packets = counts.data_packets.saturating_sub(1);
+        counts.bytes = counts.bytes.saturating_sub(tcp.length.into());
+        counts.duplicate_packets = counts.duplicate_packets.saturating_add(1);
+        counts.duplicate_bytes = counts.duplicate_bytes.saturating_add(tcp.length.into());
     }
 
     /// A retransmission was not for a loss.

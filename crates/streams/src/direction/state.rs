@@ -75,6 +75,8 @@ pub struct Direction {
     pub(crate) policer: PolicerDetector,
     pub(crate) path_mtu: PathMtu,
     pub(super) timestamp_echo: TimestampEcho,
+    /// Time stamp and hop limit of the newest data in order.
+    pub(super) newest: (u32, u8),
     /// Right edge of the window that the peer advertises; unknown at first.
     pub(super) right_edge: Sequence,
     /// The latest of those edges, where the peer is far from this end.

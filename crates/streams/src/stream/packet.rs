@@ -52,7 +52,7 @@ impl Stream {
         }
         let (own, peer) = self.ends.own_and_peer(side);
         let (new_before, last_data_at) = (own.sent.counts.new_bytes, own.sent.last_data_at);
-        let kind = own.sent.take(tcp, timestamps, at, ip.ecn, &mut peer.sent);
+        let kind = own.sent.take(tcp, timestamps, at, (ip.ecn, ip.ttl), &mut peer.sent);
         let new = own.sent.counts.new_bytes.saturating_sub(new_before);
         if peer.sent.in_flight() == 0 {
             self.exchanges.acknowledged(side.other(), at);
@@ -67,7 +67,7 @@ impl Stream {
                 self.add_stall(stall, packet);
             }
         }
-        if tcp.length > 0 && !matches!(kind, SegmentKind::KeepAlive | SegmentKind::NoData) {
+        if tcp.length > 0 && !kind.is_no_data() {
             self.take_data(side, ip, tcp, at, packet, (new, last_data_at), event);
         }
         if tcp.flags.any(Flags::FIN_OR_RST) {
