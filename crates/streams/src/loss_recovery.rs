@@ -33,8 +33,8 @@ pub(crate) struct LossRecovery {
     /// A segment too far ahead to be one of this stream, unless more follows it.
     stray: Option<Sequence>,
     pub(crate) unanswered: Unanswered,
-    /// Time before retransmissions that turned out to be needless.
-    pub(crate) needless_time: Nanos,
+    /// Time before retransmissions that turned out to be spurious.
+    pub(crate) spurious_time: Nanos,
     pub(crate) checksums: ChecksumCounts,
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum LastRetransmission {
     #[default]
     Needed,
     /// It was not: the receiver has the data, or the sender could not miss it yet.
-    Needless,
+    Spurious,
     /// Its acknowledgement will show.
     Undecided,
 }
@@ -216,8 +216,8 @@ impl LossRecovery {
             unanswered.waited = unanswered.waited.saturating_add(time);
         }
         match (self.last, self.undecided.last_mut()) {
-            (LastRetransmission::Needless, _) => {
-                self.needless_time = self.needless_time.saturating_add(time);
+            (LastRetransmission::Spurious, _) => {
+                self.spurious_time = self.spurious_time.saturating_add(time);
             }
             (LastRetransmission::Undecided, Some(sent)) => sent.waited = time,
             _ => {}
@@ -225,7 +225,7 @@ impl LossRecovery {
     }
 
     /// A packet acknowledges everything before `to`; before it, everything before `acknowledged`
-    /// was. Returns how many retransmissions were needless: the acknowledgement is for their
+    /// was. Returns how many retransmissions were spurious: the acknowledgement is for their
     /// originals, as its echo of a time stamp from before the first of them shows (RFC 3522), or as
     /// it comes sooner than a round trip after it, where there are no time stamps. That echo tells nothing where other data before
     /// them was acknowledged by the same packet.
@@ -247,11 +247,11 @@ impl LossRecovery {
             _ => min_round_trip
                 .is_some_and(|min| at.saturating_sub(first.at) < min.saturating_sub(min / 4)),
         };
-        let (mut needless, mut time) = (0_u32, 0);
+        let (mut spurious, mut time) = (0_u32, 0);
         self.undecided.retain(|sent| {
             let is_covered = sent.from < to;
             if is_covered {
-                needless = needless.saturating_add(1);
+                spurious = spurious.saturating_add(1);
                 time = sent.waited.saturating_add(time);
             }
             !is_covered
@@ -259,8 +259,8 @@ impl LossRecovery {
         if !is_for_original {
             return 0;
         }
-        self.needless_time = self.needless_time.saturating_add(time);
-        needless
+        self.spurious_time = self.spurious_time.saturating_add(time);
+        spurious
     }
 
     /// The receiver holds this data.

@@ -19,7 +19,7 @@
 //! (D-SACK), what it had acknowledged before, if only selectively, what its
 //! acknowledgement shows to have arrived (its echo of a time stamp is older
 //! than the retransmission, or it comes sooner than a round trip after that),
-//! and what was sent again sooner than anybody could miss it. Its sender's
+//! and what was retransmitted sooner than anybody could miss it. Its sender's
 //! timer is too short then, or the acknowledgement was lost or late.
 //!
 //! What the receiver never answered shows no loss: the path is interrupted, or
@@ -97,7 +97,7 @@ const MIN_TIME_SHARE: f64 = 0.01;
 const MIN_TIME_US: u64 = 10_000;
 /// Time that a sender waits before a receiver does not answer any more: the first timeout
 /// (RFC 6298, 2.1).
-const MIN_SILENCE_US: u64 = 1_000_000;
+const MIN_UNANSWERED_US: u64 = 1_000_000;
 /// Round trips that show whether there was a queue.
 const MIN_ROUND_TRIPS: u64 = 20;
 /// Share of the round trips that are long from which on a queue was full.
@@ -148,7 +148,7 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
 /// waits for it.
 fn is_silent(direction: StreamDirection<'_>) -> bool {
     let sent = direction.sent();
-    sent.unanswered >= MIN_LOSSES && sent.unanswered_us >= MIN_SILENCE_US
+    sent.unanswered >= MIN_LOSSES && sent.unanswered_us >= MIN_UNANSWERED_US
 }
 
 /// Whether losses come from a full queue, by the round trips before them; `None` when there are too
@@ -164,7 +164,7 @@ fn queue_was_full(direction: StreamDirection<'_>) -> Option<bool> {
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let direction = group.worst();
     if is_silent(direction) {
-        return silence(evidence, group);
+        return no_answer(evidence, group);
     }
     let lost = group.sum(|sent| sent.lost());
     let data = group.sum(|sent| sent.data_segments);
@@ -238,7 +238,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 }
 
 /// The finding about a receiver that does not answer any more.
-fn silence(evidence: &Evidence, group: &Group<'_>) -> Finding {
+fn no_answer(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let unanswered = group.sum(|sent| sent.unanswered);
     let (sender, receiver) = (group.sender(), group.receiver());
     let text =
@@ -254,7 +254,7 @@ fn silence(evidence: &Evidence, group: &Group<'_>) -> Finding {
          on {}",
         group.receiving_host()
     );
-    let harm = format!("{sender} waited {} in vain", group.lost_text());
+    let harm = format!("{sender} waited {} without success", group.lost_text());
     let title = format!("{receiver} does not answer any more");
     group.finding(evidence, CAUSE.id, title, &harm, vec![proof], vec![advice(remedy)])
 }
@@ -304,7 +304,7 @@ pub(super) mod tests {
         };
         let finding = &findings_of(rule(&silent(4, 3_100_000)))[0];
         assert_eq!(finding.title, "198.18.0.1:4000 does not answer any more");
-        let waited = "198.18.0.2:80 waited 3.1 s in vain";
+        let waited = "198.18.0.2:80 waited 3.1 s without success";
         assert!(finding.impact.text.contains(waited), "{}", finding.impact.text);
         // The capture may have ended too early.
         assert!(matches!(rule(&silent(1, 3_100_000)), Verdict::RuledOut(_)));

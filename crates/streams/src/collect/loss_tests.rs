@@ -257,8 +257,8 @@ fn a_number_beyond_all_that_was_offered_is_no_data() {
 }
 
 #[test]
-fn data_that_is_captured_twice_in_other_pieces_is_not_retransmitted() {
-    // A router: on the way in two segments are one, on the way out they are two. Or it comes again
+fn data_of_two_interfaces_in_other_pieces_is_not_retransmitted() {
+    // A router: where they come in, two segments are one, where they go out they are two. Or it comes again
     // from its sender, 300 ms later.
     for (again_later, retransmitted) in [(30, 0), (300_000, 8)] {
         let mut connection = TestConnection::open(WINDOW);

@@ -50,9 +50,9 @@ impl Direction {
             times.samples >= MIN_SAMPLES_FOR_SHORTEST && *min >= MIN_SHORTEST_ROUND_TRIP
         });
         let echo = tcp.time_stamps().map(|(_, echo)| echo);
-        let needless = recovery.decide(self.acknowledged, to, at, echo, min);
+        let spurious = recovery.decide(self.acknowledged, to, at, echo, min);
         let count = &mut self.counts.already_acknowledged;
-        *count = count.saturating_add(needless);
+        *count = count.saturating_add(spurious);
     }
 
     /// Everything of this direction before `to` is acknowledged.

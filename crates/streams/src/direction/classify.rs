@@ -17,7 +17,7 @@
 //! | Was it acknowledged already, and nothing sent for a retransmission timeout? | RTO retransmission, spurious |
 //! | Was it acknowledged already, or selectively (RFC 2018)? | retransmission of unknown kind, spurious |
 //! | Was it beyond the window of its receiver, now or when it was first sent? | window probe: nothing was lost on the path |
-//! | Did its original pass less than the shortest round trip ago, or a millisecond, and did no duplicate acknowledgement ask for it? (None does before data beyond it was sent.) | retransmission of unknown kind, needless: nobody could miss the original yet |
+//! | Did its original pass less than the shortest round trip ago, or a millisecond, and did no duplicate acknowledgement ask for it? (None does before data beyond it was sent.) | retransmission of unknown kind, spurious: nobody could miss the original yet |
 //! | Is it the first unacknowledged data, after three duplicate acknowledgements? | fast retransmission (RFC 5681, 3.2) |
 //! | Was nothing sent for a retransmission timeout? | RTO retransmission (RFC 6298, 5.4; `tcp_retransmit_timer`) |
 //! | Otherwise | retransmission of unknown kind: a tail-loss probe (RFC 8985, 7), or a sender that retransmitted without a loss |
@@ -118,7 +118,7 @@ pub(super) enum SegmentClass {
 
 impl SegmentClass {
     /// Whether its receiver has the data already, or its sender cannot miss it yet.
-    pub(super) fn is_needless(self) -> bool {
+    pub(super) fn is_spurious(self) -> bool {
         matches!(
             self,
             SegmentClass::OriginalNotCaptured { is_spurious: true, .. }

@@ -68,13 +68,12 @@ impl Direction {
     }
 
     /// Before any data: another SYN with another number, or data from before that of the SYN.
-    /// Another host than the one that answered first sends it, or something on the way changes the
+    /// Another host than the one that answered first sends it, or something on the path changes the
     /// numbers. Returns where the segment begins.
     #[cold]
     fn begin_again(&mut self, tcp: &Tcp<'_>, from: Sequence) -> Sequence {
-        let is_syn = tcp.flags.all(Flags::SYN);
-        let knows_syn = self.mss_option.is_some();
-        if !is_syn && !(knows_syn && from < self.first) {
+        let is_before_syn = self.mss_option.is_some() && from < self.first;
+        if !tcp.flags.all(Flags::SYN) && !is_before_syn {
             return from;
         }
         let first = Sequence::first(tcp.sequence);
@@ -122,8 +121,8 @@ impl Direction {
         self.note_beyond_window(from, to, peer);
         self.is_spurious = to <= self.acknowledged;
         if let Some(recovery) = &mut self.loss_recovery {
-            recovery.note_last(match class.is_needless() {
-                true => LastRetransmission::Needless,
+            recovery.note_last(match class.is_spurious() {
+                true => LastRetransmission::Spurious,
                 false => LastRetransmission::Needed,
             });
         }
@@ -155,10 +154,10 @@ impl Direction {
             SegmentClass::OriginalNotCaptured { is_spurious: true, .. }
             | SegmentClass::RtoRetransmission { is_spurious: true }
             | SegmentClass::RetransmissionKindUnknown { is_spurious: true } => {
-                self.count_needless(tcp);
+                self.count_spurious(tcp);
             }
             SegmentClass::TooSoon => {
-                self.count_needless(tcp);
+                self.count_spurious(tcp);
                 self.take_retransmission(class, segment);
             }
             SegmentClass::BeyondWindow
@@ -187,7 +186,7 @@ impl Direction {
     }
 
     /// A retransmission was not for a loss.
-    fn count_needless(&mut self, tcp: &Tcp<'_>) {
+    fn count_spurious(&mut self, tcp: &Tcp<'_>) {
         let count = &mut self.counts.already_acknowledged;
         *count = count.saturating_add(u32::from(tcp.length > 0));
     }
@@ -199,7 +198,7 @@ impl Direction {
         self.path_mtu.retransmitted(from, to);
         let recovery = self.loss_recovery.get_or_insert_default();
         if class == SegmentClass::TooSoon {
-            recovery.note_last(LastRetransmission::Needless);
+            recovery.note_last(LastRetransmission::Spurious);
         } else if segment.tcp.length > 0 && class != SegmentClass::BeyondWindow {
             recovery.retransmitted((from, to), at, segment.timestamp());
         }

@@ -128,7 +128,7 @@ impl Direction {
     }
 
     /// The stream is over. Time before retransmissions that counts as lost and was not: they were
-    /// needless; or nobody waited for them. `shows_acknowledgements`: what was not answered was not
+    /// spurious; or nobody waited for them. `shows_acknowledgements`: what was not answered was not
     /// only not captured.
     pub(crate) fn end_losses(&mut self, shows_acknowledgements: bool) -> [Nanos; 2] {
         let retransmitted = u32::try_from(self.counts.retransmitted()).unwrap_or(u32::MAX);
@@ -140,7 +140,7 @@ impl Direction {
         }
         let unwaited = unanswered.time.saturating_sub(unanswered.waited);
         unanswered.time = unanswered.waited;
-        [std::mem::take(&mut recovery.needless_time), unwaited]
+        [std::mem::take(&mut recovery.spurious_time), unwaited]
     }
 
     /// Verifies the checksum of a segment, if something was lost before: damage is one reason.

@@ -39,9 +39,9 @@ impl Stream {
         for side in ends {
             let (own, peer) = self.ends.own_and_peer(side);
             let is_receiver_captured = peer.sent.counts.packets > 0;
-            let [needless, unwaited] =
+            let [spurious, unwaited] =
                 own.sent.end_losses(has_acknowledgements && is_receiver_captured);
-            own.times.move_time(TimeCategory::Loss, TimeCategory::Network, needless);
+            own.times.move_time(TimeCategory::Loss, TimeCategory::Network, spurious);
             own.times.move_time(TimeCategory::Loss, TimeCategory::ClientIdle, unwaited);
         }
     }

@@ -107,7 +107,7 @@ const PADDED_BYTES: [u32; 2] = [26, 22];
 /// So much of it a segment without data may have as padding.
 const MAX_PADDING: u32 = PADDED_BYTES[0] - HEADER_BYTES as u32;
 
-/// Whether these bytes are the padding of a short Ethernet frame that a device on the way counted in
+/// Whether these bytes are the padding of a short Ethernet frame that a device on the path counted in
 /// the IP length: zeros that no end pushed.
 #[cold]
 fn is_padding(flags: Flags, length: u32, payload: &[u8]) -> bool {
