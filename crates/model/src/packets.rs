@@ -237,14 +237,26 @@ pub struct CapturedDirection {
     pub max_timeouts_segment_bytes: u32,
     /// Segments that arrived late and were not retransmitted.
     pub reordered: u64,
+    /// How late those were, together, microseconds.
+    #[serde(default)]
+    pub late_us: u64,
     /// Reordered segments whose retransmission arrived first: the retransmission was spurious, and is
     /// not counted among the retransmissions.
     #[serde(default)]
     pub late_originals: u64,
-    /// Segments that were retransmitted after their acknowledgement had passed the capture point: the
-    /// acknowledgement was late, or lost beyond it. Counted among the retransmissions.
+    /// Retransmissions of segments that were not lost: the receiver had acknowledged them before, if
+    /// only selectively; the acknowledgement was for the original; or the retransmission came sooner
+    /// than its sender could miss the original. Counted among the retransmissions.
     #[serde(default)]
     pub already_acknowledged: u64,
+    /// Retransmissions after the receiver's last packet: whether anything was lost is not known.
+    /// Counted among the retransmissions.
+    #[serde(default)]
+    pub unanswered: u64,
+    /// Time that the sender waited meanwhile, up to its last retransmission or its FIN,
+    /// microseconds; 0 where no packet of the receiver was captured at all.
+    #[serde(default)]
+    pub unanswered_us: u64,
     /// Segments that the receiver reported as duplicates (D-SACK).
     pub duplicate_sacks: u64,
     /// Probes of a closed window.
@@ -403,11 +415,14 @@ impl CapturedDirection {
             .saturating_add(self.retransmissions_kind_unknown)
     }
 
-    /// Lost segments: retransmissions that were neither spurious nor of acknowledged data. A packet
+    /// Lost segments: retransmissions that were needed, as an answer of the receiver shows. A packet
     /// that was too large for the path does not count.
     pub fn lost(&self) -> u64 {
         let not_lost = self.spurious().max(self.already_acknowledged);
-        self.retransmitted().saturating_sub(not_lost).saturating_sub(self.resegmented)
+        self.retransmitted()
+            .saturating_sub(self.unanswered)
+            .saturating_sub(not_lost)
+            .saturating_sub(self.resegmented)
     }
 
     /// Whether reordering is so frequent that the few segments that seem lost may have been late: ten

@@ -62,6 +62,7 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
     let counts = &own.counts;
     let stalls = end.stall_totals();
     let (timeouts, checksums) = (own.max_timeouts(), own.checksums());
+    let (unanswered, unanswered_time) = own.unanswered();
     let waited_for_window = end.times.get(TimeCategory::ReceiveWindow);
     CapturedDirection {
         packets: counts.packets,
@@ -74,8 +75,11 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         max_timeouts_of_segment: timeouts.count,
         max_timeouts_segment_bytes: timeouts.bytes,
         reordered: counts.reordered.into(),
+        late_us: micros(counts.late),
         late_originals: counts.late_originals.into(),
         already_acknowledged: counts.already_acknowledged.into(),
+        unanswered: unanswered.into(),
+        unanswered_us: micros(unanswered_time),
         duplicate_sacks: peer.sent.counts.duplicate_sacks.into(),
         window_probes: counts.window_probes.into(),
         duplicate_acks: counts.duplicate_acks.into(),

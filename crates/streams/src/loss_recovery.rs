@@ -8,6 +8,11 @@ use crate::time::Nanos;
 /// Retransmissions that filled a gap and are remembered: an original later than that counts as
 /// retransmitted.
 const MAX_GAP_FILLS: usize = 64;
+/// Retransmissions in flight that are remembered: whether the newest of more were needed is not
+/// asked.
+const MAX_UNDECIDED: usize = 64;
+/// Ranges that the receiver holds beyond a hole.
+const MAX_HELD: usize = 64;
 
 /// State of a direction with retransmissions, refused data or damage; most have none.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +25,16 @@ pub(crate) struct LossRecovery {
     fast_retransmission: Option<FastRetransmission>,
     /// The latest retransmissions that filled a gap, oldest first.
     gap_fills: Vec<GapFill>,
+    /// Retransmissions that were not acknowledged yet, oldest first.
+    undecided: Vec<Undecided>,
+    /// What the receiver holds beyond a hole (RFC 2018), in no order.
+    held: Vec<(Sequence, Sequence)>,
+    last: LastRetransmission,
+    /// A segment too far ahead to be one of this stream, unless more follows it.
+    stray: Option<Sequence>,
+    pub(crate) unanswered: Unanswered,
+    /// Time before retransmissions that turned out to be spurious.
+    pub(crate) spurious_time: Nanos,
     pub(crate) checksums: ChecksumCounts,
 }
 
@@ -46,6 +61,40 @@ pub struct ChecksumCounts {
 struct FastRetransmission {
     end: Sequence,
     sent_at: Nanos,
+}
+
+/// What is known of the last retransmission.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum LastRetransmission {
+    /// It was for a loss: it fills a gap.
+    #[default]
+    Needed,
+    /// It was not: the receiver has the data, or the sender could not miss it yet.
+    Spurious,
+    /// Its acknowledgement will show.
+    Undecided,
+}
+
+/// Retransmissions since the receiver sent its last packet.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Unanswered {
+    /// How many.
+    pub(crate) count: u32,
+    /// Time before them.
+    pub(crate) time: Nanos,
+    /// The part of it before the sender gave up.
+    pub(crate) waited: Nanos,
+}
+
+/// A retransmission in flight: its acknowledgement shows whether its original had arrived.
+#[derive(Debug, Clone, Copy)]
+struct Undecided {
+    from: Sequence,
+    to: Sequence,
+    at: Nanos,
+    timestamp: Option<u32>,
+    /// Time that its sender had waited before it.
+    waited: Nanos,
 }
 
 /// A retransmission that filled a gap.
@@ -137,6 +186,111 @@ impl LossRecovery {
             self.refused = (to < last).then_some((to, last));
         }
         self.fast_retransmission.take_if(|sent| sent.end <= to).map(|sent| sent.sent_at)
+    }
+
+    /// Unacknowledged data that passed before is retransmitted.
+    pub(crate) fn retransmitted(
+        &mut self,
+        (from, to): (Sequence, Sequence),
+        at: Nanos,
+        timestamp: Option<u32>,
+    ) {
+        if self.undecided.len() < MAX_UNDECIDED {
+            self.undecided.push(Undecided { from, to, at, timestamp, waited: 0 });
+            self.last = LastRetransmission::Undecided;
+        }
+    }
+
+    /// Data comes again: as far as is known before its acknowledgement, this is why.
+    pub(crate) fn note_last(&mut self, last: LastRetransmission) {
+        self.last = last;
+    }
+
+    /// The sender had waited this long before its last retransmission; `gave_up`: nobody waits at
+    /// its end any more.
+    pub(crate) fn waited(&mut self, time: Nanos, gave_up: bool) {
+        let unanswered = &mut self.unanswered;
+        unanswered.count = unanswered.count.saturating_add(1);
+        unanswered.time = unanswered.time.saturating_add(time);
+        if !gave_up {
+            unanswered.waited = unanswered.waited.saturating_add(time);
+        }
+        match (self.last, self.undecided.last_mut()) {
+            (LastRetransmission::Spurious, _) => {
+                self.spurious_time = self.spurious_time.saturating_add(time);
+            }
+            (LastRetransmission::Undecided, Some(sent)) => sent.waited = time,
+            _ => {}
+        }
+    }
+
+    /// A packet acknowledges everything before `to`; before it, everything before `acknowledged`
+    /// was. Returns how many retransmissions were spurious: the acknowledgement is for their
+    /// originals, as its echo of a time stamp from before the first of them shows (RFC 3522), or as
+    /// it comes sooner than a round trip after it, where there are no time stamps. That echo tells nothing where other data before
+    /// them was acknowledged by the same packet.
+    pub(crate) fn decide(
+        &mut self,
+        acknowledged: Sequence,
+        to: Sequence,
+        at: Nanos,
+        echo: Option<u32>,
+        min_round_trip: Option<Nanos>,
+    ) -> u32 {
+        self.held.retain(|(_, end)| *end > to);
+        let first = self.undecided.iter().find(|sent| sent.from < to && sent.to > acknowledged);
+        let Some(first) = first.copied() else { return 0 };
+        let is_for_original = match (first.timestamp, echo) {
+            (Some(sent), Some(echo)) => {
+                first.from <= acknowledged && timestamp_ticks_after(echo, sent) < 0
+            }
+            _ => min_round_trip
+                .is_some_and(|min| at.saturating_sub(first.at) < min.saturating_sub(min / 4)),
+        };
+        let (mut spurious, mut time) = (0_u32, 0);
+        self.undecided.retain(|sent| {
+            let is_covered = sent.from < to;
+            if is_covered {
+                spurious = spurious.saturating_add(1);
+                time = sent.waited.saturating_add(time);
+            }
+            !is_covered
+        });
+        if !is_for_original {
+            return 0;
+        }
+        self.spurious_time = self.spurious_time.saturating_add(time);
+        spurious
+    }
+
+    /// The receiver holds this data.
+    pub(crate) fn hold(&mut self, from: Sequence, to: Sequence) {
+        let (mut from, mut to) = (from, to);
+        self.held.retain(|(first, last)| {
+            let is_apart = *first > to || *last < from;
+            if !is_apart {
+                (from, to) = (from.min(*first), to.max(*last));
+            }
+            is_apart
+        });
+        if self.held.len() < MAX_HELD {
+            self.held.push((from, to));
+        }
+    }
+
+    /// Whether the receiver holds all of this data.
+    pub(crate) fn is_held(&self, from: Sequence, to: Sequence) -> bool {
+        self.held.iter().any(|(first, last)| *first <= from && to <= *last)
+    }
+
+    /// A segment is further ahead than its sender could ever be. Whether it was one of this stream
+    /// after all: another one is near it.
+    pub(crate) fn confirm_stray(&mut self, from: Sequence, max_distance: u64) -> bool {
+        let is_near = self
+            .stray
+            .is_some_and(|stray| from.since(stray).max(stray.since(from)) <= max_distance);
+        self.stray = (!is_near).then_some(from);
+        is_near
     }
 
     /// Verifies the checksum of a segment.

@@ -181,6 +181,17 @@ impl RoundTripTimer {
         self.timed.push(TimedSegment { end, sent_at: at });
     }
 
+    /// When the data before `end` was sent, at the earliest; `None`: not known.
+    pub(crate) fn sent_at(&self, end: Sequence) -> Option<Nanos> {
+        let before = self.timed.iter().rfind(|segment| segment.end <= end)?;
+        Some(before.sent_at)
+    }
+
+    /// Whether a retransmission is in flight.
+    pub(crate) fn is_retransmitting(&self) -> bool {
+        self.retransmitted.known().is_some()
+    }
+
     /// A time stamp came back in an acknowledgement: a sample for retransmitted data too, but as
     /// coarse as the clock of the time stamps.
     #[inline]

@@ -1,5 +1,7 @@
 //! What a segment is, and how many of each kind one end sent.
 
+use crate::time::Nanos;
+
 /// What a segment is in the stream of its sender, as seen at the capture point. The decision is
 /// made in `direction/classify.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -30,6 +32,11 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
+    /// Whether it has no data of the stream.
+    pub(crate) fn is_no_data(self) -> bool {
+        matches!(self, SegmentKind::KeepAlive | SegmentKind::NoData | SegmentKind::DuplicatePacket)
+    }
+
     /// Whether it is a retransmission, of any kind.
     pub fn is_retransmission(self) -> bool {
         matches!(
@@ -63,11 +70,13 @@ pub struct SegmentCounts {
     pub originals_not_captured: u32,
     /// Segments that arrived late and were not retransmitted.
     pub reordered: u32,
+    /// How late they were, together: for so long was data missing behind which more had arrived.
+    pub late: Nanos,
     /// Segments that arrived after their own retransmission, which was spurious; counted among
     /// `reordered` too.
     pub late_originals: u32,
-    /// Retransmissions of data whose acknowledgement had already passed; counted by their kind
-    /// too.
+    /// Retransmissions of data that was not lost, as far as its acknowledgements tell; counted by
+    /// their kind too.
     pub already_acknowledged: u32,
     /// Duplicate packets of the capture; no other count includes them.
     pub duplicate_packets: u32,

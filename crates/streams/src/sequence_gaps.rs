@@ -54,6 +54,11 @@ impl SequenceGaps {
         Some((GapIndex(index), gap))
     }
 
+    /// For how long this gap has been open.
+    pub(crate) fn age(&self, GapIndex(index): GapIndex, at: Nanos) -> Nanos {
+        self.gaps.get(index).map_or(0, |gap| at.saturating_sub(gap.since).max(0))
+    }
+
     /// Takes a range out of a gap. Returns how many of its bytes were missing.
     pub(crate) fn fill(&mut self, GapIndex(index): GapIndex, from: Sequence, to: Sequence) -> u64 {
         let Some(gap) = self.gaps.get_mut(index) else { return 0 };

@@ -66,6 +66,13 @@ impl CategoryTimes {
         self.combine(other, |time, more| *time = time.saturating_add(more));
     }
 
+    /// Time of one category was of another.
+    pub(crate) fn move_time(&mut self, from: TimeCategory, to: TimeCategory, time: Nanos) {
+        let time = time.min(self.get(from));
+        *self.get_mut(from) -= time;
+        *self.get_mut(to) = self.get(to).saturating_add(time);
+    }
+
     /// What was added since an earlier state.
     pub(crate) fn since(&self, earlier: &CategoryTimes) -> CategoryTimes {
         let mut times = *self;

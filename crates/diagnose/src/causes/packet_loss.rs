@@ -3,28 +3,39 @@
 //! ## What happens
 //!
 //! Segments do not arrive and are retransmitted. A fast retransmission costs a
-//! round trip and half of the congestion window; a timeout (RTO) costs 200 ms or
-//! more, and doubles each time. A few losses in thousands are how TCP finds its
-//! rate; more of them, or a few in short transfers, slow it down.
+//! round trip and half of the congestion window; a timeout (RTO) costs 200 ms
+//! or more, and doubles each time. A few losses in thousands are how TCP finds
+//! its rate; more of them, or a few in short transfers, slow it down.
 //!
 //! ## Evidence
 //!
-//! In packets, by kind of retransmission: after three duplicate acknowledgements
-//! (fast), after a silence as long as a retransmission timeout (RTO), with the
-//! original not captured (lost before the capture point), or of unknown kind
-//! (such as a tail-loss probe). Left out: duplicate packets of the capture,
-//! segments that arrived late, keepalives, probes of a closed window, data that its
-//! receiver had no room for, what the receiver reported as received twice (D-SACK),
-//! and what it had acknowledged before the retransmission: that segment was not
-//! lost, at most its acknowledgement.
+//! In packets with data, by kind of retransmission: after three duplicate
+//! acknowledgements (fast), after a silence as long as a retransmission timeout
+//! (RTO), with the original not captured (lost before the capture point), or of
+//! unknown kind (such as a tail-loss probe). Left out: duplicate packets of the
+//! capture, segments that arrived late, keepalives, probes of a closed window,
+//! data that its receiver had no room for, repeated SYNs and FINs, data after a
+//! reset; and what was not lost: what the receiver reported as received twice
+//! (D-SACK), what it had acknowledged before, if only selectively, what its
+//! acknowledgement shows to have arrived (its echo of a time stamp is older
+//! than the retransmission, or it comes sooner than a round trip after that),
+//! and what was retransmitted sooner than anybody could miss it. Its sender's
+//! timer is too short then, or the acknowledgement was lost or late.
+//!
+//! What the receiver never answered shows no loss: the path is interrupted, or
+//! the other host is gone. It is a finding of its own words, «does not answer
+//! any more», where the receiver had sent packets before and the sender waited,
+//! up to its last retransmission or until either end closed the connection.
 //!
 //! ## Threshold
 //!
 //! Two losses, or one that cost a timeout; 1 % of the active time (all but idle
-//! periods), or one segment in a thousand or more. But not when round trips show
-//! that a queue was full, or when losses began at most twice in a transfer: this is
-//! how TCP finds the rate of a link, and what it costs in time says whether it
-//! hurts.
+//! periods) and 10 ms; or, in a transfer of 20 round trips or more, one segment
+//! in a thousand, where a round trip for each time that losses began makes 10
+//! ms too. But not when round trips show that a queue was full, or when losses
+//! began at most twice in a transfer: this is how TCP finds the rate of a link,
+//! and what it costs in time says whether it hurts. A receiver that does not
+//! answer any more: two retransmissions, and a second of waiting.
 //!
 //! ## Looks like it, but is not
 //!
@@ -43,11 +54,11 @@
 //!
 //! ## Fix
 //!
-//! Find out where: `netwhy` on both hosts shows their own drops, captures at both
-//! ends show the part between. Losses while the round trip is long come from a full
-//! queue: pace below its rate, or use queue management there. Losses at any time
-//! come from a link. Over long, lossy paths `tcp_congestion_control=bbr` keeps its
-//! rate.
+//! Find out where: `netwhy` on both hosts shows their own drops, captures at
+//! both ends show the part between. Losses while the round trip is long come
+//! from a full queue: pace below its rate, or use queue management there.
+//! Losses at any time come from a link. Over long, lossy paths
+//! `tcp_congestion_control=bbr` keeps its rate.
 //!
 //! ## References
 //!
@@ -82,6 +93,11 @@ const MIN_SEGMENT_SHARE: f64 = 0.001;
 const MIN_LOSS_EVENTS: u64 = 3;
 /// Share of the active time.
 const MIN_TIME_SHARE: f64 = 0.01;
+/// Time lost, microseconds: nobody feels less, and no timer of a sender is shorter.
+const MIN_TIME_US: u64 = 10_000;
+/// Time that a sender waits before a receiver does not answer any more: the first timeout
+/// (RFC 6298, 2.1).
+const MIN_UNANSWERED_US: u64 = 1_000_000;
 /// Round trips that show whether there was a queue.
 const MIN_ROUND_TRIPS: u64 = 20;
 /// Share of the round trips that are long from which on a queue was full.
@@ -104,19 +120,35 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let sent = direction.sent();
+    if is_silent(direction) {
+        return Some(sent.unanswered_us);
+    }
     let lost = sent.lost();
     // Spurious retransmissions cost their part of the time.
-    let cost = (sent.time_us(TimeCategory::Loss) as f64
-        * share(lost as f64, sent.retransmitted() as f64)) as u64;
-    let felt = share(cost as f64, direction.stream.busy_us() as f64) >= MIN_TIME_SHARE;
+    let spurious = sent.spurious().saturating_sub(sent.already_acknowledged);
+    let time = sent.time_us(TimeCategory::Loss).saturating_sub(sent.unanswered_us);
+    let cost = (time as f64 * share(lost as f64, lost.saturating_add(spurious) as f64)) as u64;
+    let felt = cost >= MIN_TIME_US
+        && share(cost as f64, direction.stream.busy_us() as f64) >= MIN_TIME_SHARE;
     let many = share(lost as f64, sent.data_segments as f64) >= MIN_SEGMENT_SHARE;
     let several = lost >= MIN_LOSSES || (lost > 0 && sent.rto_retransmissions > 0);
     let lost_here = several && !sent.is_mostly_reordered() && !is_damaged(direction);
-    // How TCP finds the rate of a link: it fills the queue, loses some, and goes on.
+    // How TCP finds the rate of a link: it fills the queue, loses some, and goes on. What is shorter
+    // has no rate to find, and loses time alone.
     let trips = sent.round_trip.filter(|trips| trips.samples >= MIN_ROUND_TRIPS);
-    let finds_rate = queue_was_full(direction) == Some(true)
-        || trips.is_some_and(|trips| trips.losses < MIN_LOSS_EVENTS);
-    (lost_here && (felt || (many && !finds_rate))).then_some(cost)
+    let is_slowed = queue_was_full(direction) == Some(false)
+        && trips.is_some_and(|trips| {
+            trips.losses >= MIN_LOSS_EVENTS
+                && trips.losses.saturating_mul(trips.mean_us) >= MIN_TIME_US
+        });
+    (lost_here && (felt || (many && is_slowed))).then_some(cost)
+}
+
+/// Whether the receiver, which had sent packets before, does not answer any more, and the sender
+/// waits for it.
+fn is_silent(direction: StreamDirection<'_>) -> bool {
+    let sent = direction.sent();
+    sent.unanswered >= MIN_LOSSES && sent.unanswered_us >= MIN_UNANSWERED_US
 }
 
 /// Whether losses come from a full queue, by the round trips before them; `None` when there are too
@@ -131,6 +163,9 @@ fn queue_was_full(direction: StreamDirection<'_>) -> Option<bool> {
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let direction = group.worst();
+    if is_silent(direction) {
+        return no_answer(evidence, group);
+    }
     let lost = group.sum(|sent| sent.lost());
     let data = group.sum(|sent| sent.data_segments);
     let kinds = [
@@ -147,7 +182,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let mut text = format!("retransmitted: {}", by_kind.join(", "));
     let unneeded = [
         (group.sum(|sent| sent.spurious()), "spurious (D-SACK)"),
-        (group.sum(|sent| sent.already_acknowledged), "acknowledged before"),
+        (group.sum(|sent| sent.already_acknowledged), "of segments that had arrived"),
+        (group.sum(|sent| sent.unanswered), "not answered any more"),
     ];
     for (segments, words) in unneeded.into_iter().filter(|(segments, _)| *segments > 0) {
         let all = number(group.sum(|sent| sent.retransmitted()));
@@ -201,6 +237,28 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     )
 }
 
+/// The finding about a receiver that does not answer any more.
+fn no_answer(evidence: &Evidence, group: &Group<'_>) -> Finding {
+    let unanswered = group.sum(|sent| sent.unanswered);
+    let (sender, receiver) = (group.sender(), group.receiver());
+    let text =
+        format!("{} after the last packet of {receiver}", count(unanswered, "retransmission"));
+    let proof = group.proof(evidence, "proof", text).over_window(
+        evidence,
+        "retransmissions not answered",
+        unanswered as f64,
+        "segments",
+    );
+    let remedy = format!(
+        "find out whether the host or the path is gone: look for the segments of {sender} in a capture \
+         on {}",
+        group.receiving_host()
+    );
+    let harm = format!("{sender} waited {} without success", group.lost_text());
+    let title = format!("{receiver} does not answer any more");
+    group.finding(evidence, CAUSE.id, title, &harm, vec![proof], vec![advice(remedy)])
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -233,6 +291,44 @@ pub(super) mod tests {
         let mut evidence = lossy(7, 50_000);
         evidence.packets.as_mut().unwrap().worst[0].from_server.duplicate_sacks = 7;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn a_receiver_that_does_not_answer_any_more_is_no_loss() {
+        let silent = |retransmissions: u64, us: u64| {
+            let mut evidence = lossy(0, us);
+            let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+            sent.rto_retransmissions = retransmissions;
+            (sent.unanswered, sent.unanswered_us) = (retransmissions, us);
+            evidence
+        };
+        let finding = &findings_of(rule(&silent(4, 3_100_000)))[0];
+        assert_eq!(finding.title, "198.18.0.1:4000 does not answer any more");
+        let waited = "198.18.0.2:80 waited 3.1 s without success";
+        assert!(finding.impact.text.contains(waited), "{}", finding.impact.text);
+        // The capture may have ended too early.
+        assert!(matches!(rule(&silent(1, 3_100_000)), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&silent(4, 900_000)), Verdict::RuledOut(_)));
+        // Nobody waited.
+        assert!(matches!(rule(&silent(4, 0)), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn stays_quiet_where_nobody_feels_it() {
+        for (us, is_felt) in [(9_000, false), (100_000, true)] {
+            let mut evidence = lossy(2, us);
+            let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+            sent.round_trip.get_or_insert_default().losses = 1;
+            assert_eq!(matches!(rule(&evidence), Verdict::Found(_)), is_felt, "{us} us");
+        }
+        // Many, but too few for a transfer with a rate, or on a path of microseconds.
+        for (samples, mean_us) in [(10, 50_000), (100, 30)] {
+            let mut evidence = lossy(7, 0);
+            let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+            let trips = sent.round_trip.get_or_insert_default();
+            (trips.samples, trips.mean_us) = (samples, mean_us);
+            assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "{samples}");
+        }
     }
 
     #[test]

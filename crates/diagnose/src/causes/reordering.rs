@@ -14,14 +14,17 @@
 //!
 //! ## Threshold
 //!
-//! Three late segments, and five in a thousand; or three spurious retransmissions,
-//! one in a thousand and half of all retransmissions, and not by tail-loss probes
-//! alone: those are too early where CPUs are busy. The shortest round trip is 200
-//! us or more, or not known.
+//! Three late segments, five in a thousand, late by a quarter of the round trip on
+//! average (1 ms where it is not known): from then on a sender takes them for lost.
+//! Or three spurious retransmissions, one in a thousand and half of all
+//! retransmissions, and not by tail-loss probes alone: those are too early where
+//! CPUs are busy. The shortest round trip is 200 us or more, or not known.
 //!
 //! ## Looks like it, but is not
 //!
 //! - packet-loss: the hole lasts for a round trip, and a retransmission fills it.
+//! - Segments that change places within microseconds, in a network card or an
+//!   access point: nobody waits for them, and nothing is retransmitted.
 //! - A capture on several CPUs or interfaces that writes packets in another order,
 //!   microseconds apart: their time stamps go back. Nothing was late.
 //! - A sender that moves to another CPU: for a moment its segments wait for two
@@ -69,6 +72,9 @@ pub(super) const CAUSE: Cause = Cause {
 const MIN_ROUND_TRIP_US: u64 = 200;
 /// Late segments, or spurious retransmissions, that are no accident.
 const MIN_SEGMENTS: u64 = 3;
+/// How late they are on average, microseconds, where the round trip is not known; else a quarter
+/// of that (RFC 8985, 6.2).
+const MIN_LATENESS_US: u64 = 1_000;
 /// Share of late segments of those with data.
 const MIN_LATE_SHARE: f64 = 0.005;
 /// The same of spurious retransmissions.
@@ -92,7 +98,9 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
         return None;
     }
     let often = share(sent.reordered as f64, sent.data_segments as f64) >= MIN_LATE_SHARE;
-    let late = sent.reordered >= MIN_SEGMENTS && often;
+    let min_lateness = direction.stream.round_trip_us().map_or(MIN_LATENESS_US, |us| us / 4);
+    let is_felt = sent.late_us >= sent.reordered.saturating_mul(min_lateness);
+    let late = sent.reordered >= MIN_SEGMENTS && often && is_felt;
     let spurious = sent.spurious();
     let mistaken = spurious >= MIN_SEGMENTS
         && share(spurious as f64, sent.data_segments as f64) >= MIN_SPURIOUS_SHARE
@@ -102,7 +110,9 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
             > sent.rto_retransmissions
         // So are tail-loss probes that are too early, on hosts whose CPUs are all busy: nothing was
         // late, and no acknowledgement reported it.
-        && (sent.fast_retransmissions >= MIN_SEGMENTS || sent.reordered > 0 || sent.late_originals > 0);
+        && (sent.fast_retransmissions >= MIN_SEGMENTS
+            || (sent.reordered > 0 && is_felt)
+            || sent.late_originals > 0);
     // What it costs does not show in the packets: the sender slows down.
     (late || mistaken).then_some(0)
 }
@@ -144,17 +154,21 @@ pub(super) mod tests {
 
     /// Evidence on which the rule fires.
     pub(in crate::causes) fn examples() -> Vec<Evidence> {
+        vec![late(40 * 10_000)]
+    }
+
+    /// Forty segments so late, microseconds together.
+    fn late(us: u64) -> Evidence {
         let mut evidence = healthy();
-        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server.reordered = 40;
-        vec![evidence]
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        (stream.from_server.reordered, stream.from_server.late_us) = (40, us);
+        evidence
     }
 
     #[test]
     fn fires_for_late_segments_and_for_spurious_retransmissions() {
-        let mut evidence = healthy();
-        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server.reordered = 40;
         assert_eq!(
-            findings_of(rule(&evidence))[0].title,
+            findings_of(rule(&late(40 * 10_000)))[0].title,
             "Segments from 198.18.0.2:80 overtake each other"
         );
         let mut evidence = healthy();
@@ -169,6 +183,8 @@ pub(super) mod tests {
         let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         (sent.reordered, sent.fast_retransmissions, sent.duplicate_sacks) = (2, 9, 3);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        // Many, microseconds late: they changed places in a network card.
+        assert!(matches!(rule(&late(40 * 50)), Verdict::RuledOut(_)));
         // Many, where there is no link.
         let mut evidence = healthy();
         add_stream(&mut evidence, "127.0.0.1:4000", "127.0.0.1:80").from_client.reordered = 40;

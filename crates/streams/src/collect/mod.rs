@@ -27,6 +27,8 @@ mod delayed_ack_tests;
 #[cfg(test)]
 mod idle_and_window_tests;
 #[cfg(test)]
+mod loss_tests;
+#[cfg(test)]
 mod shard_tests;
 #[cfg(test)]
 mod test_connection;

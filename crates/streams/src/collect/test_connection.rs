@@ -7,11 +7,19 @@ use super::Collector;
 
 pub(super) const SYN: u8 = 2;
 pub(super) const ACK: u8 = 16;
+pub(super) const FIN: u8 = 1;
+pub(super) const RST: u8 = 4;
 
 /// A connection, captured at the client.
 pub(super) struct TestConnection {
     /// Snap length: bytes of a packet that are captured.
     pub(super) snap_length: usize,
+    /// A block of data that the next packets acknowledge selectively.
+    pub(super) held: Option<(u32, u32)>,
+    /// The time stamp of the next packets, in place of their millisecond.
+    pub(super) clock: Option<u32>,
+    /// Hop limit of the next packets.
+    pub(super) hops: u8,
     collector: Collector,
     packets: u16,
 }
@@ -19,7 +27,14 @@ pub(super) struct TestConnection {
 impl TestConnection {
     /// Without a packet so far.
     pub(super) fn new() -> Self {
-        TestConnection { snap_length: usize::MAX, collector: Collector::default(), packets: 0 }
+        TestConnection {
+            snap_length: usize::MAX,
+            held: None,
+            clock: None,
+            hops: 64,
+            collector: Collector::default(),
+            packets: 0,
+        }
     }
 
     /// A packet whose time stamp is its millisecond; `tcp`: sequence number, acknowledgement, echoed
@@ -40,14 +55,19 @@ impl TestConnection {
         }
         options.extend([1, 1, 8, 10]);
         // The clock of the server does not matter.
-        options.extend((us as u32 / 1000 + 1).to_be_bytes());
+        options.extend(self.clock.unwrap_or(timestamp(us)).to_be_bytes());
         options.extend(echo.to_be_bytes());
+        if let Some((from, to)) = self.held {
+            options.extend([1, 1, 5, 10]);
+            options.extend(from.to_be_bytes());
+            options.extend(to.to_be_bytes());
+        }
         let header = 20 + options.len();
         let total = 20 + header as u32 + length;
         let mut bytes = vec![0x45, 0];
         bytes.extend((total as u16).to_be_bytes());
         bytes.extend(self.packets.to_be_bytes());
-        bytes.extend([0x40, 0, 64, 6, 0, 0]);
+        bytes.extend([0x40, 0, self.hops, 6, 0, 0]);
         let (from, to) = if to_server { (1, 2) } else { (2, 1) };
         bytes.extend([198, 18, 0, from, 198, 18, 0, to]);
         let (port, other): (u16, u16) = if to_server { (4000, 80) } else { (80, 4000) };

@@ -8,6 +8,11 @@ use crate::sequence::Sequence;
 use crate::sequence_gaps::Gap;
 use crate::time::{Nanos, OptionalTime};
 
+/// Round trips after which the shortest is known.
+const MIN_SAMPLES_FOR_SHORTEST: u64 = 3;
+/// A shorter time to an acknowledgement varies by as much.
+const MIN_SHORTEST_ROUND_TRIP: Nanos = 1_000_000;
+
 impl Direction {
     /// Takes the acknowledgement of a packet of this end.
     #[inline]
@@ -26,12 +31,28 @@ impl Direction {
         }
         let to = peer.acknowledged.near(tcp.acknowledgement);
         if to > peer.acknowledged {
+            peer.decide_retransmissions(to, at, tcp);
             peer.acknowledged_by_peer(to, at);
         } else if to == peer.acknowledged && self.is_duplicate_ack(tcp, kind, peer) {
             peer.duplicate_acks = peer.duplicate_acks.saturating_add(1);
             self.counts.duplicate_acks = self.counts.duplicate_acks.saturating_add(1);
         }
         self.take_sack(tcp, at, to, peer);
+    }
+
+    /// Everything of this direction before `to` is about to be acknowledged by this packet: it
+    /// shows whether what was retransmitted of it had arrived before.
+    #[inline]
+    fn decide_retransmissions(&mut self, to: Sequence, at: Nanos, tcp: &Tcp<'_>) {
+        let Some(recovery) = &mut self.loss_recovery else { return };
+        let times = &self.round_trip;
+        let min = times.min().filter(|min| {
+            times.samples >= MIN_SAMPLES_FOR_SHORTEST && *min >= MIN_SHORTEST_ROUND_TRIP
+        });
+        let echo = tcp.time_stamps().map(|(_, echo)| echo);
+        let spurious = recovery.decide(self.acknowledged, to, at, echo, min);
+        let count = &mut self.counts.already_acknowledged;
+        *count = count.saturating_add(spurious);
     }
 
     /// Everything of this direction before `to` is acknowledged.
@@ -96,6 +117,9 @@ impl Direction {
                     self.counts.duplicate_sacks = self.counts.duplicate_sacks.saturating_add(1);
                 } else {
                     peer.round_trip.selectively_acknowledged(first, last, at, in_flight);
+                    if first < last && last <= peer.next {
+                        peer.loss_recovery.get_or_insert_default().hold(first, last);
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | Is it a reset? | no data: a reset has no place in the sequence (RFC 9293, 3.10.7) |
+//! | Is it a reset, or does it repeat data after one? | no data: a reset has no place in the sequence (RFC 9293, 3.10.7), and what follows it was not lost |
 //! | Does it have one byte or none, just before the next one, with no other byte in flight and the window open? | keep-alive (RFC 9293, 3.8.4; `tcp_write_wakeup`) |
 //! | Does it have neither data nor SYN nor FIN? | no data |
 //! | Is the window closed, and does it have the first byte beyond it? | window probe (RFC 9293, 3.8.6.1; `tcp_send_probe0`) |
@@ -13,15 +13,20 @@
 //! | Does it fill a gap, and was sent no later than the data after it? | reordered |
 //! | Does it fill a gap? | retransmission, original not captured |
 //! | Has its own retransmission filled a gap? | late original: reordered, and the retransmission was spurious |
+//! | Was it sent before the newest data, by its time stamp, or with the same one and another hop limit? | copy: the capture has it twice, in other pieces |
 //! | Was it acknowledged already, and nothing sent for a retransmission timeout? | RTO retransmission, spurious |
-//! | Was it acknowledged already? | retransmission of unknown kind, spurious |
+//! | Was it acknowledged already, or selectively (RFC 2018)? | retransmission of unknown kind, spurious |
 //! | Was it beyond the window of its receiver, now or when it was first sent? | window probe: nothing was lost on the path |
+//! | Did its original pass less than the shortest round trip ago, or a millisecond, and did no duplicate acknowledgement ask for it? (None does before data beyond it was sent.) | retransmission of unknown kind, spurious: nobody could miss the original yet |
 //! | Is it the first unacknowledged data, after three duplicate acknowledgements? | fast retransmission (RFC 5681, 3.2) |
 //! | Was nothing sent for a retransmission timeout? | RTO retransmission (RFC 6298, 5.4; `tcp_retransmit_timer`) |
 //! | Otherwise | retransmission of unknown kind: a tail-loss probe (RFC 8985, 7), or a sender that retransmitted without a loss |
 //!
-//! Time stamps (RFC 7323) show which of two segments was sent first. Without them, a segment that
-//! follows soon and without three duplicate acknowledgements was reordered. Duplicate packets of the
+//! Time stamps (RFC 7323) show which of two segments was sent first. Without them, and where both
+//! have the same one and the gap is older than the way from the capture point to the sender and
+//! back, a segment that follows soon and without three duplicate acknowledgements was reordered.
+//! The acknowledgement of a retransmission may still show that its original had arrived: see
+//! `loss_recovery`. Duplicate packets of the
 //! capture never get here: see `duplicates`.
 
 use wire::packet::tcp::{Flags, Tcp};
@@ -39,12 +44,16 @@ const DUPLICATE_ACK_THRESHOLD: u32 = 3;
 /// Shortest time after which a retransmission can come: below, the network or the capture has
 /// reordered segments.
 const MIN_RETRANSMISSION_TIME: Nanos = 3_000_000;
+/// Shorter than any timer of a sender: those of Linux have ticks of a millisecond or more.
+const MIN_TIMER: Nanos = 1_000_000;
 
 /// A segment in the sequence of its direction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment<'a> {
     pub(super) tcp: &'a Tcp<'a>,
     pub(super) at: Nanos,
+    /// Hop limit.
+    pub(super) hops: u8,
     /// First sequence number.
     pub(super) from: Sequence,
     /// The number after the last one, SYN and FIN included.
@@ -69,6 +78,8 @@ pub(super) enum SegmentClass {
     /// No data, no SYN, no FIN; or a reset.
     NoData,
     KeepAlive,
+    /// The capture has this data twice.
+    Copy,
     /// The first data beyond a closed window.
     WindowProbe,
     /// New data in order.
@@ -94,6 +105,8 @@ pub(super) enum SegmentClass {
     },
     /// Its receiver had no room for it.
     BeyondWindow,
+    /// Sooner than its sender could miss the original.
+    TooSoon,
     FastRetransmission,
     RtoRetransmission {
         is_spurious: bool,
@@ -104,11 +117,23 @@ pub(super) enum SegmentClass {
 }
 
 impl SegmentClass {
+    /// Whether its receiver has the data already, or its sender cannot miss it yet.
+    pub(super) fn is_spurious(self) -> bool {
+        matches!(
+            self,
+            SegmentClass::OriginalNotCaptured { is_spurious: true, .. }
+                | SegmentClass::RtoRetransmission { is_spurious: true }
+                | SegmentClass::RetransmissionKindUnknown { is_spurious: true }
+                | SegmentClass::TooSoon
+        )
+    }
+
     /// The class as others see it.
     pub(super) fn kind(self) -> SegmentKind {
         match self {
             SegmentClass::NoData => SegmentKind::NoData,
             SegmentClass::KeepAlive => SegmentKind::KeepAlive,
+            SegmentClass::Copy => SegmentKind::DuplicatePacket,
             SegmentClass::WindowProbe | SegmentClass::BeyondWindow => SegmentKind::WindowProbe,
             SegmentClass::New | SegmentClass::CapturedOutOfOrder { .. } => SegmentKind::New,
             SegmentClass::AfterGap => SegmentKind::AfterGap,
@@ -118,7 +143,7 @@ impl SegmentClass {
             SegmentClass::OriginalNotCaptured { .. } => SegmentKind::OriginalNotCaptured,
             SegmentClass::FastRetransmission => SegmentKind::FastRetransmission,
             SegmentClass::RtoRetransmission { .. } => SegmentKind::RtoRetransmission,
-            SegmentClass::RetransmissionKindUnknown { .. } => {
+            SegmentClass::TooSoon | SegmentClass::RetransmissionKindUnknown { .. } => {
                 SegmentKind::RetransmissionKindUnknown
             }
         }
@@ -155,6 +180,9 @@ impl Direction {
         if from > self.next {
             return SegmentClass::AfterGap;
         }
+        if self.is_reset && to <= self.next {
+            return SegmentClass::NoData;
+        }
         self.classify_old(segment, peer)
     }
 
@@ -164,7 +192,7 @@ impl Direction {
         let is_spurious = to <= self.acknowledged;
         let gap = self.gaps.as_ref().and_then(|gaps| gaps.find(from, to));
         if let Some((index, gap)) = gap {
-            let sent_in_order = self.was_sent_in_order(segment, gap);
+            let sent_in_order = self.was_sent_in_order(segment, gap, peer);
             return if at < gap.since || (sent_in_order && is_spurious) {
                 SegmentClass::CapturedOutOfOrder { gap: index }
             } else if sent_in_order {
@@ -178,15 +206,23 @@ impl Direction {
         {
             return SegmentClass::LateOriginal { retransmission };
         }
+        if self.is_copy(segment) {
+            return SegmentClass::Copy;
+        }
         let is_timeout = self.is_retransmission_timeout(at);
         if is_spurious && is_timeout {
             return SegmentClass::RtoRetransmission { is_spurious };
         }
-        if is_spurious {
-            return SegmentClass::RetransmissionKindUnknown { is_spurious };
+        if is_spurious || self.loss_recovery.as_ref().is_some_and(|it| it.is_held(from, to)) {
+            return SegmentClass::RetransmissionKindUnknown { is_spurious: true };
         }
         if self.is_beyond_window(to, peer) || self.was_refused(from) {
             return SegmentClass::BeyondWindow;
+        }
+        // Duplicate acknowledgements ask for data only once data beyond it has arrived.
+        let is_asked_for = self.duplicate_acks > 0 && to < self.next;
+        if !is_asked_for && self.is_too_soon(segment) {
+            return SegmentClass::TooSoon;
         }
         if from <= self.acknowledged && self.duplicate_acks >= DUPLICATE_ACK_THRESHOLD {
             return SegmentClass::FastRetransmission;
@@ -198,13 +234,42 @@ impl Direction {
     }
 
     /// Whether a segment that fills a gap was sent no later than the data after the gap.
-    fn was_sent_in_order(&self, segment: &Segment<'_>, gap: &Gap) -> bool {
+    fn was_sent_in_order(&self, segment: &Segment<'_>, gap: &Gap, peer: &Direction) -> bool {
+        let age = segment.at.saturating_sub(gap.since);
         if let Some((own, after)) = segment.timestamp().zip(gap.timestamp) {
-            return timestamp_ticks_after(own, after) <= 0;
+            let later = timestamp_ticks_after(own, after);
+            // Within one tick of its clock a sender retransmits too, once it can know of the gap.
+            let from_timestamps = peer.timestamp_round_trips.as_ref().and_then(|it| it.min());
+            let loop_time = peer.round_trip.min().or(from_timestamps);
+            if later != 0 || loop_time.is_none_or(|time| age < time) {
+                return later <= 0;
+            }
         }
         let min_time = MIN_RETRANSMISSION_TIME.max(self.round_trip.min().unwrap_or(0) / 4);
-        segment.at.saturating_sub(gap.since) < min_time
-            && self.duplicate_acks < DUPLICATE_ACK_THRESHOLD
+        age < min_time && self.duplicate_acks < DUPLICATE_ACK_THRESHOLD
+    }
+
+    /// Whether data that passed before was sent before the newest data too, and so is no
+    /// retransmission: by its time stamp, or, within one tick of that clock, by its hop limit. A
+    /// capture on two interfaces of a router has it twice, in other pieces where one of them puts
+    /// segments together (TSO, GRO).
+    fn is_copy(&self, segment: &Segment<'_>) -> bool {
+        let (newest, hops) = self.newest;
+        segment.tcp.length > 0
+            && segment.timestamp().is_some_and(|own| {
+                let later = timestamp_ticks_after(own, newest);
+                newest != 0 && (later < 0 || (later == 0 && segment.hops != hops))
+            })
+    }
+
+    /// Whether the original passed so short a time ago that its sender cannot miss it yet.
+    fn is_too_soon(&self, segment: &Segment<'_>) -> bool {
+        let Some(original_at) = self.round_trip.sent_at(segment.to) else { return false };
+        // No timer is as short as the second, but where something is retransmitted already, the
+        // answers to that tell more.
+        let min_timer = if self.round_trip.is_retransmitting() { 0 } else { MIN_TIMER };
+        let min_time = self.round_trip.min().unwrap_or(0).max(min_timer);
+        (0..min_time).contains(&segment.at.saturating_sub(original_at))
     }
 
     /// Whether this end has sent no data for a retransmission timeout.

@@ -4,24 +4,38 @@ use wire::packet::tcp::{Flags, Tcp};
 
 use super::classify::{Segment, SegmentClass};
 use super::state::Direction;
+use crate::loss_recovery::LastRetransmission;
 use crate::segment::SegmentKind;
 use crate::sequence::Sequence;
 use crate::sequence_gaps::Gap;
 use crate::time::Nanos;
 
+/// The largest shift of a window (RFC 7323, 2.3).
+const MAX_WINDOW_SCALE: u32 = 14;
+
 impl Direction {
     /// Takes the data of a packet. Returns what it is.
     #[inline]
-    pub(super) fn take_data(&mut self, tcp: &Tcp<'_>, at: Nanos, peer: &Direction) -> SegmentKind {
-        let segment = self.segment(tcp, at);
+    pub(super) fn take_data(
+        &mut self,
+        tcp: &Tcp<'_>,
+        at: Nanos,
+        hops: u8,
+        peer: &Direction,
+    ) -> SegmentKind {
+        let segment = self.segment(tcp, at, hops);
         if tcp.length > 0 {
             self.counts.data_packets += 1;
             self.counts.bytes = self.counts.bytes.saturating_add(tcp.length.into());
             self.max_segment = self.max_segment.max(tcp.length);
         }
         let class = self.classify(&segment, peer);
+        if class == SegmentClass::AfterGap && !self.can_be_sent(&segment, peer) {
+            return SegmentKind::NoData;
+        }
         match class {
             SegmentClass::NoData | SegmentClass::KeepAlive => {}
+            SegmentClass::Copy => self.take_copy(tcp),
             SegmentClass::WindowProbe => self.last_data_at = at.into(),
             SegmentClass::New | SegmentClass::AfterGap => {
                 if class == SegmentClass::AfterGap {
@@ -39,15 +53,48 @@ impl Direction {
 
     /// Places a packet in the sequence, which the first one begins.
     #[inline]
-    fn segment<'a>(&mut self, tcp: &'a Tcp<'a>, at: Nanos) -> Segment<'a> {
+    fn segment<'a>(&mut self, tcp: &'a Tcp<'a>, at: Nanos, hops: u8) -> Segment<'a> {
         if self.first.known().is_none() {
             let first = Sequence::first(tcp.sequence);
             (self.first, self.next, self.acknowledged) = (first, first, first);
         }
         let flags = u32::from(tcp.flags.all(Flags::SYN)) + u32::from(tcp.flags.all(Flags::FIN));
         let length = tcp.length.saturating_add(flags);
-        let from = self.next.near(tcp.sequence);
-        Segment { tcp, at, from, to: from.plus(length), length }
+        let mut from = self.next.near(tcp.sequence);
+        if self.counts.new_bytes == 0 && from != self.first && length > 0 {
+            from = self.begin_again(tcp, from);
+        }
+        Segment { tcp, at, hops, from, to: from.plus(length), length }
+    }
+
+    /// Before any data: another SYN with another number, or data from before that of the SYN.
+    /// Another host than the one that answered first sends it, or something on the path changes the
+    /// numbers. Returns where the segment begins.
+    #[cold]
+    fn begin_again(&mut self, tcp: &Tcp<'_>, from: Sequence) -> Sequence {
+        let is_before_syn = self.mss_option.is_some() && from < self.first;
+        if !tcp.flags.all(Flags::SYN) && !is_before_syn {
+            return from;
+        }
+        let first = Sequence::first(tcp.sequence);
+        (self.first, self.next, self.acknowledged) = (first, first, first);
+        self.right_edge = Sequence::default();
+        (self.gaps, self.right_edges) = (None, None);
+        first
+    }
+
+    /// Whether this segment, which leaves a gap behind it, can have been sent: no sender goes
+    /// beyond all that its receiver ever offered. Damaged headers, and those of other streams, do;
+    /// where more follows, the capture lacks what was before it.
+    fn can_be_sent(&mut self, segment: &Segment<'_>, peer: &Direction) -> bool {
+        let Some(edge) = self.right_edge.known() else { return true };
+        let max_window = match peer.is_scale_known() {
+            true => u64::from(peer.max_window),
+            false => u64::from(peer.max_window) << MAX_WINDOW_SCALE,
+        };
+        let beyond = segment.from.since(edge);
+        beyond <= max_window
+            || self.loss_recovery.get_or_insert_default().confirm_stray(segment.from, max_window)
     }
 
     /// Data before this segment was not captured.
@@ -73,6 +120,15 @@ impl Direction {
         let Segment { tcp, at, from, to, .. } = *segment;
         self.note_beyond_window(from, to, peer);
         self.is_spurious = to <= self.acknowledged;
+        if let Some(recovery) = &mut self.loss_recovery {
+            recovery.note_last(match class.is_spurious() {
+                true => LastRetransmission::Spurious,
+                false => LastRetransmission::Needed,
+            });
+        }
+        if let (SegmentClass::Reordered { gap }, Some(gaps)) = (class, &self.gaps) {
+            self.counts.late = self.counts.late.saturating_add(gaps.age(gap, at));
+        }
         let missing = match class {
             SegmentClass::CapturedOutOfOrder { gap }
             | SegmentClass::Reordered { gap }
@@ -98,8 +154,11 @@ impl Direction {
             SegmentClass::OriginalNotCaptured { is_spurious: true, .. }
             | SegmentClass::RtoRetransmission { is_spurious: true }
             | SegmentClass::RetransmissionKindUnknown { is_spurious: true } => {
-                let count = &mut self.counts.already_acknowledged;
-                *count = count.saturating_add(1);
+                self.count_spurious(tcp);
+            }
+            SegmentClass::TooSoon => {
+                self.count_spurious(tcp);
+                self.take_retransmission(class, segment);
             }
             SegmentClass::BeyondWindow
             | SegmentClass::FastRetransmission
@@ -115,15 +174,37 @@ impl Direction {
         self.advance(to, at);
     }
 
+    /// The capture has this data twice, in other pieces.
+    #[cold]
+    fn take_copy(&mut self, tcp: &Tcp<'_>) {
+        let counts = &mut self.counts;
+        counts.packets = counts.packets.saturating_sub(1);
+        counts.data_packets = counts.data_packets.saturating_sub(1);
+        counts.bytes = counts.bytes.saturating_sub(tcp.length.into());
+        counts.duplicate_packets = counts.duplicate_packets.saturating_add(1);
+        counts.duplicate_bytes = counts.duplicate_bytes.saturating_add(tcp.length.into());
+    }
+
+    /// A retransmission was not for a loss.
+    fn count_spurious(&mut self, tcp: &Tcp<'_>) {
+        let count = &mut self.counts.already_acknowledged;
+        *count = count.saturating_add(u32::from(tcp.length > 0));
+    }
+
     /// A retransmission of unacknowledged data whose original was captured.
     fn take_retransmission(&mut self, class: SegmentClass, segment: &Segment<'_>) {
         let Segment { at, from, to, .. } = *segment;
         self.round_trip.retransmitted(to);
         self.path_mtu.retransmitted(from, to);
         let recovery = self.loss_recovery.get_or_insert_default();
+        if class == SegmentClass::TooSoon {
+            recovery.note_last(LastRetransmission::Spurious);
+        } else if segment.tcp.length > 0 && class != SegmentClass::BeyondWindow {
+            recovery.retransmitted((from, to), at, segment.timestamp());
+        }
         match class {
             // Not for a loss.
-            SegmentClass::BeyondWindow => {}
+            SegmentClass::BeyondWindow | SegmentClass::TooSoon => {}
             SegmentClass::FastRetransmission => recovery.fast_retransmission(to, at),
             SegmentClass::RtoRetransmission { .. } => {
                 recovery.other_retransmission();

@@ -3,6 +3,7 @@
 use wire::packet::tcp::{Flags, Tcp};
 
 use super::state::Direction;
+use crate::loss_recovery::Unanswered;
 use crate::segment::SegmentKind;
 use crate::time::{Nanos, OptionalTime};
 
@@ -19,7 +20,7 @@ impl Direction {
         tcp: &Tcp<'_>,
         timestamps: Option<(u32, u32)>,
         at: Nanos,
-        ecn: u8,
+        (ecn, hops): (u8, u8),
         peer: &mut Direction,
     ) -> SegmentKind {
         self.counts.packets += 1;
@@ -30,8 +31,16 @@ impl Direction {
             self.negotiate_mss(peer);
         }
         let last_data_at = self.last_data_at;
-        let kind = self.take_data(tcp, at, peer);
-        self.counts.add(kind);
+        let kind = self.take_data(tcp, at, hops, peer);
+        if tcp.length > 0 || kind == SegmentKind::KeepAlive {
+            self.counts.add(kind);
+        }
+        if let Some(recovery) = &mut peer.loss_recovery {
+            recovery.unanswered = Unanswered::default();
+        }
+        if kind == SegmentKind::New {
+            self.newest = (timestamps.map_or(0, |(value, _)| value), hops);
+        }
         if let Some((value, echo)) = timestamps {
             if self.options_truncated && !self.timestamps {
                 self.timestamps = true;

@@ -3,7 +3,7 @@
 use wire::packet::Ip;
 use wire::packet::tcp::{Flags, Tcp, TcpOption};
 
-use crate::loss_recovery::{ChecksumCounts, LossRecovery, SegmentTimeouts};
+use crate::loss_recovery::{ChecksumCounts, LossRecovery, SegmentTimeouts, Unanswered};
 use crate::path_mtu::PathMtu;
 use crate::policing::PolicerDetector;
 use crate::right_edge::RightEdges;
@@ -55,6 +55,11 @@ pub struct Direction {
     pub last_data_at: OptionalTime,
     /// Whether it has sent a FIN.
     pub(crate) finished: bool,
+    /// Whether its receiver has closed after it had all that it asked for: it may hear more, but
+    /// does not wait for it.
+    pub(crate) is_unwanted: bool,
+    /// Whether either end has reset the connection: what follows is not lost.
+    pub(crate) is_reset: bool,
     /// Whether its last data left no room for another segment in its peer's window, as this end
     /// knew that window.
     pub(crate) window_full: bool,
@@ -70,6 +75,8 @@ pub struct Direction {
     pub(crate) policer: PolicerDetector,
     pub(crate) path_mtu: PathMtu,
     pub(super) timestamp_echo: TimestampEcho,
+    /// Time stamp and hop limit of the newest data in order.
+    pub(super) newest: (u32, u8),
     /// Right edge of the window that the peer advertises; unknown at first.
     pub(super) right_edge: Sequence,
     /// The latest of those edges, where the peer is far from this end.
@@ -96,6 +103,13 @@ impl Direction {
         self.next.since(self.acknowledged)
     }
 
+    /// Retransmissions to which the receiver sent nothing more, and the time that the sender waited
+    /// for it meanwhile.
+    pub fn unanswered(&self) -> (u32, Nanos) {
+        let found = self.loss_recovery.as_ref().map(|recovery| recovery.unanswered);
+        found.map_or((0, 0), |unanswered| (unanswered.count, unanswered.waited))
+    }
+
     /// The segment that was retransmitted most often after timeouts.
     pub fn max_timeouts(&self) -> SegmentTimeouts {
         self.loss_recovery.as_ref().map_or_else(Default::default, |recovery| recovery.max_timeouts)
@@ -104,6 +118,29 @@ impl Direction {
     /// Segments whose checksum was verified: those after the first loss, if captured whole.
     pub fn checksums(&self) -> ChecksumCounts {
         self.loss_recovery.as_ref().map_or_else(Default::default, |recovery| recovery.checksums)
+    }
+
+    /// It had waited this long before its last retransmission. Once either end has closed, an answer
+    /// that never comes is not waited for.
+    pub(crate) fn waited_for_loss(&mut self, time: Nanos, peer_finished: bool) {
+        let gave_up = self.finished || peer_finished;
+        self.loss_recovery.get_or_insert_default().waited(time, gave_up);
+    }
+
+    /// The stream is over. Time before retransmissions that counts as lost and was not: they were
+    /// spurious; or nobody waited for them. `shows_acknowledgements`: what was not answered was not
+    /// only not captured.
+    pub(crate) fn end_losses(&mut self, shows_acknowledgements: bool) -> [Nanos; 2] {
+        let retransmitted = u32::try_from(self.counts.retransmitted()).unwrap_or(u32::MAX);
+        let Some(recovery) = &mut self.loss_recovery else { return [0; 2] };
+        let unanswered = &mut recovery.unanswered;
+        if !shows_acknowledgements {
+            // It shows neither losses nor who waited.
+            *unanswered = Unanswered { count: retransmitted, time: Nanos::MAX, waited: 0 };
+        }
+        let unwaited = unanswered.time.saturating_sub(unanswered.waited);
+        unanswered.time = unanswered.waited;
+        [std::mem::take(&mut recovery.spurious_time), unwaited]
     }
 
     /// Verifies the checksum of a segment, if something was lost before: damage is one reason.

@@ -31,7 +31,16 @@ impl Stream {
                 // It delays nothing yet.
                 self.spurious_at = at.into();
             } else {
-                self.attribute_until(at, side, TimeCategory::Loss);
+                let unwanted = own.is_unwanted && own.finished;
+                let waited = if unwanted { 0 } else { self.attribution.pending(at) };
+                let category = if unwanted { TimeCategory::ClientIdle } else { TimeCategory::Loss };
+                self.attribute_until(at, side, category);
+                let (own, peer) = self.ends.own_and_peer(side);
+                if unwanted {
+                    let count = &mut own.sent.counts.already_acknowledged;
+                    *count = count.saturating_add(u32::from(!own.sent.is_spurious));
+                }
+                own.sent.waited_for_loss(waited, peer.sent.finished);
                 self.leave_slow_start(side);
             }
         } else if kind == SegmentKind::WindowProbe {

@@ -2,7 +2,7 @@
 
 use model::{Side, TimeCategory};
 
-use super::state::Stream;
+use super::state::{End, Stream};
 use crate::stall::Stall;
 
 impl Stream {
@@ -24,10 +24,26 @@ impl Stream {
         if let Some(exchange) = &exchange {
             self.end_exchange_of_protocol(exchange);
         }
+        self.end_losses();
         let number = exchange.map_or(0, |exchange| exchange.number);
         self.judge_policer(Side::Client, number);
         self.judge_policer(Side::Server, number);
         self.ends.iter_mut().flat_map(|end| &mut end.slow_start).for_each(|one| one.end());
+    }
+
+    /// Time that counts as lost goes where it belongs, as far as it was not.
+    fn end_losses(&mut self) {
+        let has_bare = |end: &End| end.sent.counts.packets > end.sent.counts.data_packets;
+        let has_acknowledgements = self.ends.iter().any(has_bare);
+        let ends = [Side::Client, Side::Server];
+        for side in ends {
+            let (own, peer) = self.ends.own_and_peer(side);
+            let is_receiver_captured = peer.sent.counts.packets > 0;
+            let [spurious, unwaited] =
+                own.sent.end_losses(has_acknowledgements && is_receiver_captured);
+            own.times.move_time(TimeCategory::Loss, TimeCategory::Network, spurious);
+            own.times.move_time(TimeCategory::Loss, TimeCategory::ClientIdle, unwaited);
+        }
     }
 
     /// Ends the stalls that go on, the client's first.

@@ -52,7 +52,7 @@ impl Stream {
         }
         let (own, peer) = self.ends.own_and_peer(side);
         let (new_before, last_data_at) = (own.sent.counts.new_bytes, own.sent.last_data_at);
-        let kind = own.sent.take(tcp, timestamps, at, ip.ecn, &mut peer.sent);
+        let kind = own.sent.take(tcp, timestamps, at, (ip.ecn, ip.ttl), &mut peer.sent);
         let new = own.sent.counts.new_bytes.saturating_sub(new_before);
         if peer.sent.in_flight() == 0 {
             self.exchanges.acknowledged(side.other(), at);
@@ -67,7 +67,7 @@ impl Stream {
                 self.add_stall(stall, packet);
             }
         }
-        if tcp.length > 0 && !matches!(kind, SegmentKind::KeepAlive | SegmentKind::NoData) {
+        if tcp.length > 0 && !kind.is_no_data() {
             self.take_data(side, ip, tcp, at, packet, (new, last_data_at), event);
         }
         if tcp.flags.any(Flags::FIN_OR_RST) {
@@ -137,9 +137,16 @@ impl Stream {
     fn take_end(&mut self, side: Side, flags: Flags) {
         if flags.all(Flags::RST) {
             self.state = StreamState::Reset;
+            self.ends.iter_mut().for_each(|end| end.sent.is_reset = true);
             return;
         }
         self.ends.get_mut(side).sent.finished = true;
+        // An end may close and wait for the response to its last request (half-close).
+        let exchange = self.exchanges.current();
+        let waits = exchange.is_none_or(|exchange| {
+            exchange.requester == side && !exchange.response_began.is_known()
+        });
+        self.ends.get_mut(side.other()).sent.is_unwanted |= !waits;
         if self.state != StreamState::Reset {
             let both = self.ends.iter().all(|end| end.sent.finished);
             self.state = if both { StreamState::Closed } else { StreamState::HalfClosed };

@@ -102,6 +102,21 @@ impl Sack<'_> {
     }
 }
 
+/// Ethernet frames carry 46 bytes or more, 42 with a VLAN tag: what is left behind IPv4's 20.
+const PADDED_BYTES: [u32; 2] = [26, 22];
+/// So much of it a segment without data may have as padding.
+const MAX_PADDING: u32 = PADDED_BYTES[0] - HEADER_BYTES as u32;
+
+/// Whether these bytes are the padding of a short Ethernet frame that a device on the path counted in
+/// the IP length: zeros that no end pushed.
+#[cold]
+fn is_padding(flags: Flags, length: u32, payload: &[u8]) -> bool {
+    length > 0
+        && !flags.all(Flags::PSH)
+        && payload.len() == length as usize
+        && payload.iter().all(|byte| *byte == 0)
+}
+
 impl<'a> Tcp<'a> {
     /// Parses the segment in an IP packet. A packet of another protocol, and a fragment that is not the
     /// first, have none.
@@ -121,7 +136,14 @@ impl<'a> Tcp<'a> {
         if header < HEADER_BYTES {
             return Err(DecodeError::Malformed);
         }
-        let length = ip.length.checked_sub(header as u32).ok_or(DecodeError::Malformed)?;
+        let mut length = ip.length.checked_sub(header as u32).ok_or(DecodeError::Malformed)?;
+        let payload = bytes.get(header..).unwrap_or_default();
+        if length <= MAX_PADDING
+            && PADDED_BYTES.contains(&(header as u32 + length))
+            && is_padding(Flags(u16::from(head[13])), length, payload)
+        {
+            length = 0;
+        }
         Ok(Tcp {
             source: u16::from_be_bytes([head[0], head[1]]),
             destination: u16::from_be_bytes([head[2], head[3]]),
@@ -130,7 +152,7 @@ impl<'a> Tcp<'a> {
             flags: Flags(u16::from_be_bytes([head[12], head[13]]) & 0x1ff),
             window: u16::from_be_bytes([head[14], head[15]]),
             length,
-            payload: bytes.get(header..).unwrap_or_default(),
+            payload: payload.get(..length as usize).unwrap_or(payload),
             options: after.get(..header - HEADER_BYTES).unwrap_or(after),
             header_truncated: bytes.len() < header,
         })

@@ -193,6 +193,24 @@ fn lengths_come_from_the_header_or_with_offload_from_the_frame() {
 }
 
 #[test]
+fn padding_counted_in_the_ip_length_is_no_data() {
+    // An acknowledgement in the shortest Ethernet frame, with a VLAN tag or without.
+    let length = |data: &[u8], flags: u8| {
+        let mut carried = segment(&[], data);
+        carried[13] = flags;
+        let packet = v4(6, &carried);
+        let decoded = decode(LinkType::RAW, &packet, packet.len() as u32).unwrap();
+        let tcp = Tcp::of(&decoded.ip).unwrap();
+        assert_eq!(tcp.payload.len(), tcp.length as usize);
+        tcp.length
+    };
+    assert_eq!((length(&[0; 6], 0x10), length(&[0; 2], 0x10)), (0, 0));
+    // Data: an end pushed it, it is something, or no frame is padded to this length.
+    assert_eq!((length(&[0; 6], 0x18), length(&[0, 0, 1, 0, 0, 0], 0x10)), (6, 6));
+    assert_eq!((length(&[0; 5], 0x10), length(&[0; 20], 0x10)), (5, 20));
+}
+
+#[test]
 fn options_of_a_segment() {
     let options = [
         &[2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 8, 1, 3, 3, 7][..],
