@@ -20,11 +20,11 @@
 //! ## Threshold
 //!
 //! A second lost or more, by at least two queries and a twentieth of those sent to
-//! the server: a single lost packet is no finding. Or three answers that took 300 ms
-//! to a second, at least half of all, and a second lost. Where the capture itself lost
-//! packets, three times their share: it may have lost the answers. And at least one
-//! packet of the other direction must have been captured: a capture of one
-//! direction has no answers at all.
+//! the server: a single lost packet is no finding. Or three answers that took 300
+//! ms to a second, at least half of all, and a second lost. Where the capture
+//! itself lost packets, three times their share: it may have lost the answers. And
+//! at least one packet of the other direction must have been captured: a capture
+//! of one direction has no answers at all.
 //!
 //! ## Looks like it, but is not
 //!
