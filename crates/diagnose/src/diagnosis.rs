@@ -5,6 +5,9 @@ use model::{Evidence, Finding, Path, Report, RuledOut, Undecided};
 use crate::cause::Verdict;
 use crate::{activity, causes, focus, fold};
 
+/// The cause that does not look at TCP.
+const DNS_CAUSE: &str = "dns-slow";
+
 /// Names the causes in one evidence, worst first, consequences under their causes.
 pub fn diagnose(evidence: &Evidence) -> Report {
     let narrowed = focus::narrow(evidence);
@@ -24,6 +27,7 @@ pub fn diagnose(evidence: &Evidence) -> Report {
             }
         }
     }
+    ruled_out.retain(|one| was_looked_at(in_focus, &one.cause));
     let mut findings = fold::fold(findings);
     findings.sort_by(by_harm);
     Report {
@@ -59,6 +63,18 @@ pub fn with_path(report: &mut Report, path: Path) {
     report.path = evidence.path;
 }
 
+/// Whether there was something to look at: a capture without TCP excludes nothing that TCP would show,
+/// and one without DNS nothing of names.
+fn was_looked_at(evidence: &Evidence, cause: &str) -> bool {
+    let Some(packets) = evidence.packets.as_ref().filter(|_| evidence.counters.is_none()) else {
+        return true;
+    };
+    if cause == DNS_CAUSE {
+        return !packets.resolvers.is_empty();
+    }
+    packets.selected.unwrap_or(packets.streams) > 0
+}
+
 /// By severity, then by the share of all that is hit, then by how many.
 fn by_harm(a: &Finding, b: &Finding) -> std::cmp::Ordering {
     let share = |finding: &Finding| finding.impact.share.unwrap_or(0.0);
@@ -66,4 +82,28 @@ fn by_harm(a: &Finding, b: &Finding) -> std::cmp::Ordering {
         .cmp(&a.severity)
         .then(share(b).total_cmp(&share(a)))
         .then(b.impact.amount.total_cmp(&a.impact.amount))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Packets;
+
+    use super::*;
+    use crate::fixtures::{add_stream, healthy};
+
+    fn ruled_out(packets: Packets) -> Vec<String> {
+        let evidence = Evidence { packets: Some(packets), ..Evidence::default() };
+        diagnose(&evidence).ruled_out.into_iter().map(|one| one.cause).collect()
+    }
+
+    #[test]
+    fn a_capture_of_nothing_rules_nothing_out() {
+        assert_eq!(ruled_out(Packets::default()), [""; 0]);
+        let mut evidence = healthy();
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let packets = evidence.packets.unwrap();
+        let of_tcp = ruled_out(packets.clone());
+        assert!(of_tcp.len() > 10 && !of_tcp.iter().any(|cause| cause == DNS_CAUSE), "{of_tcp:?}");
+        assert_eq!(ruled_out(Packets { selected: Some(0), ..packets }), [""; 0]);
+    }
 }

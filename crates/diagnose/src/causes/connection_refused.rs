@@ -8,11 +8,12 @@
 //!
 //! ## Evidence
 //!
-//! In packets: a reset from the server that acknowledges a SYN, before any SYN-
-//! ACK, or an ICMP error about it (port, host or network unreachable, prohibited),
-//! where no later SYN of the same connection is answered with a SYN-ACK. What the
-//! client does next: another address of the same port, or another port of the same
-//! host, that opens within 300 ms; or a later connection to the same server.
+//! In packets: a reset from the server that acknowledges a SYN, before any
+//! SYN-ACK, or an ICMP error about it (port, host or network unreachable,
+//! prohibited), where no later SYN of the same connection is answered with a
+//! SYN-ACK. What the client does next: another address of the same port, or another
+//! port of the same host, that opens within 300 ms; or a later connection to the
+//! same server.
 //!
 //! ## Threshold
 //!
