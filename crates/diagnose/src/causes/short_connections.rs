@@ -16,8 +16,8 @@
 //!
 //! Three connections of one client with one request each, one after another, that
 //! close after the answer, each within 5 s of the one before: servers keep idle
-//! connections for at least that long. 2 ms or more each, and a quarter of the
-//! active time (all but idle periods).
+//! connections for at least that long. 2 ms or more each, a quarter of their active
+//! time (all but idle periods), and 1 % of the service's.
 //!
 //! ## Looks like it, but is not
 //!
@@ -70,8 +70,9 @@ const MIN_CONNECTIONS: usize = 3;
 const MAX_APART_US: u64 = 5_000_000;
 /// What each of them pays for being new, microseconds.
 const MIN_COST_US: u64 = 2_000;
-/// Share of the active time.
+/// Share of the active time, of these streams and of the whole service.
 const MIN_TIME_SHARE: f64 = 0.25;
+const MIN_SERVICE_TIME_SHARE: f64 = 0.01;
 /// Streams of a service of which the evidence knows each one; half of them must be of this kind.
 const MAX_STREAMS_COMPARED: u64 = 2 * 1024;
 
@@ -154,6 +155,7 @@ fn cost_share(group: &Group<'_>) -> f64 {
 fn is_felt(group: &Group<'_>) -> bool {
     // Half of what the service has is of this kind: a few health checks are not.
     cost_share(group) >= MIN_TIME_SHARE
+        && group.time_share() >= MIN_SERVICE_TIME_SHARE
         && group.directions.len() as u64 * 2 >= group.streams_of_service().min(MAX_STREAMS_COMPARED)
 }
 
