@@ -9,6 +9,7 @@ use wire::capture::Packet;
 use wire::packet::icmp::{Icmp, Quoted};
 use wire::packet::{DecodeError, Ip, Tcp, decode, icmp, plain_segment, tcp, udp};
 
+use super::clock_check::{COMPARED, ClockCheck};
 use super::ranked_stream::{Rank, RankedStream};
 use super::selection::WatchedSelection;
 use super::service_totals::Services;
@@ -41,6 +42,7 @@ pub struct Collector {
     pub(super) first: Option<Nanos>,
     /// Time of the last packet.
     pub(super) last: Nanos,
+    pub(super) clock_check: ClockCheck,
     pub(super) table: Table,
     pub(super) services: Services,
     pub(super) worst: BinaryHeap<Reverse<RankedStream>>,
@@ -205,6 +207,9 @@ impl Collector {
         let at = packet.time_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(self.last);
         self.first.get_or_insert(at);
         self.last = self.last.max(at);
+        if self.packets <= COMPARED {
+            self.clock_check.take(at);
+        }
         if self.packets.is_multiple_of(FORGET_INTERVAL_PACKETS) {
             self.forget_ended(at);
         }
@@ -384,6 +389,7 @@ impl Collector {
             filter: None,
             first_unix_us: first / 1_000,
             span_us: micros_between(first, self.last),
+            untrue_times: self.clock_check.is_untrue(self.last),
             services: self.services.report(),
             resolvers: self.dns_queries.resolvers(self.last),
             worst: worst.into_iter().map(|ranked| ranked.stream).collect(),

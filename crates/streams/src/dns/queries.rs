@@ -173,7 +173,7 @@ impl DnsQueries {
         message: &Message<'_>,
         at: Nanos,
     ) {
-        // Whoever hears it may answer: nobody has to.
+        // Nobody has to answer.
         let is_for_all = server.ip().is_multicast() || server.ip() == Ipv4Addr::BROADCAST;
         if is_for_all || !self.ensure_server(server) {
             return;

@@ -108,7 +108,7 @@ fn slow_answers_and_late_ones() {
 }
 
 #[test]
-fn a_client_gives_up_and_looks_up_several_names_at_once() {
+fn a_client_gives_up_and_waits_for_several_names_at_once() {
     let mut capture = TestCapture::default();
     for (at_ms, names) in [(0, ["a.example", "b.example"]), (5000, ["a.example", "b.example"])] {
         names.iter().for_each(|name| capture.message(FIRST, None, (1, 1, name), at_ms));

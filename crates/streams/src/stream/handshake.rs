@@ -15,16 +15,6 @@ const MIN_FAR_TIME: Nanos = 1_000_000;
 /// is 1 s). What comes sooner is a copy that a proxy or a NAT made.
 const MIN_RETRY_TIME: Nanos = 200_000_000;
 
-/// Repeated SYNs of a handshake.
-#[derive(Debug, Clone, Default)]
-pub(super) struct SynRetries {
-    last_syn: OptionalTime,
-    last_syn_ack: OptionalTime,
-    /// The last SYN/ACK that came again and that the client had not answered: the client waited until
-    /// then if it goes on.
-    unanswered_until: OptionalTime,
-}
-
 impl Stream {
     /// Whether a SYN/ACK is of another handshake, of which nothing else is known: it has another
     /// number than the one that the client answered, or that has just come.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use model::{Side, TimeCategory};
 
-use super::handshake::SynRetries;
+use super::syn_retries::SynRetries;
 use crate::application_protocol::ApplicationProtocol;
 use crate::direction::Direction;
 use crate::duplicates::DuplicateFilter;
