@@ -1,9 +1,17 @@
 //! All rules on one evidence: findings, what is ruled out, what stays undecided.
 
-use model::{Evidence, Finding, Path, Report, RuledOut, Undecided};
+use model::{
+    Capability, CapturedStream, Evidence, Finding, MissingEvidence, Path, Report, RuledOut, Source,
+    Undecided,
+};
 
 use crate::cause::Verdict;
 use crate::{activity, causes, focus, fold};
+
+/// The cause that does not look at TCP, and the one that rests on no time.
+const DNS_CAUSE: &str = "dns-slow";
+const REFUSED_CAUSE: &str = "connection-refused";
+const SYN_CAUSE: &str = "syn-retransmitted";
 
 /// Names the causes in one evidence, worst first, consequences under their causes.
 pub fn diagnose(evidence: &Evidence) -> Report {
@@ -24,6 +32,14 @@ pub fn diagnose(evidence: &Evidence) -> Report {
             }
         }
     }
+    ruled_out.retain(|one| was_looked_at(in_focus, &one.cause));
+    let mut missing_evidence = evidence.missing_evidence.clone();
+    if in_focus.packets.as_ref().is_some_and(|packets| packets.untrue_times) {
+        let stays = |cause: &str| cause == REFUSED_CAUSE;
+        findings.retain(|one: &Finding| stays(&one.cause));
+        ruled_out.retain(|one| stays(&one.cause));
+        missing_evidence.push(untrue_times());
+    }
     let mut findings = fold::fold(findings);
     findings.sort_by(by_harm);
     Report {
@@ -39,7 +55,7 @@ pub fn diagnose(evidence: &Evidence) -> Report {
         findings,
         ruled_out,
         undecided,
-        missing_evidence: evidence.missing_evidence.clone(),
+        missing_evidence,
         cost: evidence.cost,
         activity: activity::activity(in_focus),
         packets: evidence.packets.clone(),
@@ -59,6 +75,34 @@ pub fn with_path(report: &mut Report, path: Path) {
     report.path = evidence.path;
 }
 
+/// The times of a capture that no clock shows.
+fn untrue_times() -> MissingEvidence {
+    MissingEvidence {
+        source: Source::Packets,
+        capability: Capability::Broken,
+        what: "when packets passed".to_string(),
+        why:
+            "their times are whole seconds apart, or all the same, as no clock shows them: no time \
+              of this capture is to be trusted"
+                .to_string(),
+        how_to_observe: None,
+    }
+}
+
+/// Whether there was something to look at: a capture without SYNs excludes no lost SYN, one without data
+/// no loss, one without DNS nothing of names.
+fn was_looked_at(evidence: &Evidence, cause: &str) -> bool {
+    let Some(packets) = evidence.packets.as_ref().filter(|_| evidence.counters.is_none()) else {
+        return true;
+    };
+    let any = |is: fn(&CapturedStream) -> bool| packets.worst.iter().any(is);
+    match cause {
+        DNS_CAUSE => !packets.resolvers.is_empty(),
+        REFUSED_CAUSE | SYN_CAUSE => any(|stream| stream.roles_known),
+        _ => any(|stream| stream.directions().iter().any(|one| one.new_bytes > 0)),
+    }
+}
+
 /// By severity, then by the share of all that is hit, then by how many.
 fn by_harm(a: &Finding, b: &Finding) -> std::cmp::Ordering {
     let share = |finding: &Finding| finding.impact.share.unwrap_or(0.0);
@@ -66,4 +110,53 @@ fn by_harm(a: &Finding, b: &Finding) -> std::cmp::Ordering {
         .cmp(&a.severity)
         .then(share(b).total_cmp(&share(a)))
         .then(b.impact.amount.total_cmp(&a.impact.amount))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Packets, StreamEnd, TimeCategory};
+
+    use super::*;
+    use crate::fixtures::{add_stream, healthy, set_time};
+
+    fn ruled_out(packets: Packets) -> Vec<String> {
+        let evidence = Evidence { packets: Some(packets), ..Evidence::default() };
+        diagnose(&evidence).ruled_out.into_iter().map(|one| one.cause).collect()
+    }
+
+    #[test]
+    fn a_capture_of_nothing_rules_nothing_out() {
+        assert_eq!(ruled_out(Packets::default()), [""; 0]);
+        let mut evidence = healthy();
+        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let packets = evidence.packets.unwrap();
+        let of_tcp = ruled_out(packets.clone());
+        assert!(of_tcp.len() > 10 && !of_tcp.iter().any(|cause| cause == DNS_CAUSE), "{of_tcp:?}");
+        let mut without_data = packets;
+        for stream in &mut without_data.worst {
+            (stream.from_client.new_bytes, stream.from_server.new_bytes) = (0, 0);
+        }
+        assert_eq!(ruled_out(without_data), ["syn-retransmitted", "connection-refused"]);
+    }
+
+    #[test]
+    fn times_that_no_clock_shows_name_nothing() {
+        let mut evidence = healthy();
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        stream.syn_retransmissions = 1;
+        set_time(&mut stream.from_client, TimeCategory::SynWait, 1_000_000);
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.3:80");
+        (stream.end, stream.handshake_us) = (StreamEnd::Refused, None);
+        let causes = |evidence: &Evidence| -> Vec<String> {
+            diagnose(evidence).findings.into_iter().map(|one| one.cause).collect()
+        };
+        assert_eq!(causes(&evidence), ["syn-retransmitted", "connection-refused"]);
+        evidence.packets.as_mut().unwrap().untrue_times = true;
+        assert_eq!(causes(&evidence), ["connection-refused"]);
+        let report = diagnose(&evidence);
+        assert_eq!(
+            report.missing_evidence.last().map(|one| &*one.what),
+            Some("when packets passed")
+        );
+    }
 }

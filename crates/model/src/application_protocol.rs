@@ -49,20 +49,26 @@ pub struct Resolver {
     pub queries: u64,
     /// Queries that it answered before the client retried.
     pub answers: u64,
-    /// Answers with SERVFAIL or REFUSED.
+    /// Answers with SERVFAIL or REFUSED, and errors of ICMP that the port is unreachable.
     pub failures: u64,
     /// Queries that the client retried, here or at another server, or that had been open for 1 s or
     /// more at the end of the capture.
     pub unanswered: u64,
     /// Answers that took 1 s or more.
     pub slow: u64,
+    /// Answers that took 300 ms to a second.
+    #[serde(default)]
+    pub late: u64,
     /// Median time of its answers, microseconds.
     pub answer_p50_us: Option<u64>,
     /// The same, 99th percentile.
     pub answer_p99_us: Option<u64>,
     /// Time that clients lost to unanswered queries and slow answers, microseconds; concurrent queries
-    /// of one client for the same name count once.
+    /// of one client count once.
     pub lost_us: u64,
+    /// The same for answers that took 300 ms to a second.
+    #[serde(default)]
+    pub lost_late_us: u64,
     /// The slowest look-up.
     pub worst: Option<SlowLookup>,
 }

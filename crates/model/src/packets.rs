@@ -32,6 +32,10 @@ pub struct Packets {
     pub first_unix_us: i64,
     /// From the first packet to the last, microseconds.
     pub span_us: u64,
+    /// Whether no clock shows times as those of its first packets: whole seconds apart, or all at one
+    /// moment.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub untrue_times: bool,
     /// All streams summed by server address and port, most lost time first; bounded.
     pub services: Vec<Service>,
     /// Name servers that were queried, those that clients waited for longest first; bounded.
@@ -39,6 +43,11 @@ pub struct Packets {
     pub resolvers: Vec<Resolver>,
     /// The streams that lost most time; bounded, `streams` has the number of all.
     pub worst: Vec<CapturedStream>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Packets {

@@ -31,8 +31,10 @@ pub fn capture(report: &Report, top: Option<usize>, style: Style) -> String {
     lines.extend(wrap(&summary(packets, report.window.interrupted), "", "  ", style.width));
     lines.push(String::new());
     if report.findings.is_empty() {
-        let line = if packets.streams == 0 {
-            "No TCP stream in this capture: nothing to diagnose."
+        let line = if packets.streams == 0 && packets.resolvers.is_empty() {
+            "No TCP stream and no DNS query in this capture: nothing to diagnose."
+        } else if packets.streams == 0 {
+            "No TCP stream in this capture, and nothing slows its DNS queries down."
         } else if packets.selected == Some(0) {
             "The filter selects no stream: nothing to diagnose."
         } else {

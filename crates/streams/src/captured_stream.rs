@@ -34,7 +34,7 @@ pub fn captured_stream(stream: &Stream, capture_began: Nanos) -> CapturedStream 
         handshake_us: stream.handshake.duration().map(micros),
         syn_retransmissions: stream.handshake.syn_retransmissions,
         syn_ack_retransmissions: stream.handshake.syn_ack_retransmissions,
-        syn_answered: stream.handshake.syn_ack.is_known(),
+        syn_answered: stream.handshake.syn_ack.is_known() || stream.handshake.completed.is_known(),
         end: match stream.state {
             _ if stream.handshake.refused => StreamEnd::Refused,
             StreamState::Open => StreamEnd::Open,

@@ -2,12 +2,14 @@
 
 mod checks;
 mod checksums;
+mod clients;
 mod direction;
 mod group;
 mod receive_window;
 
 pub(crate) use checks::{capture_file, stream_checks};
 pub(crate) use checksums::{MIN_DAMAGED, MIN_DAMAGED_SHARE, is_damaged};
+pub(crate) use clients::{AfterRefusal, Clients, carried_nothing};
 pub(crate) use direction::StreamDirection;
 pub(crate) use group::{Group, group_directions, verdict_from_packets};
 pub(crate) use receive_window::{is_unscaled, window_full_share, window_limited_us};

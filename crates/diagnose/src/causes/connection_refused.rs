@@ -2,20 +2,33 @@
 //!
 //! ## What happens
 //!
-//! A SYN is answered with a reset: nothing listens on that port, or a firewall
-//! rejects the connection. The client gets «connection refused» at once.
+//! A SYN is answered with a reset, or with an error of ICMP: nothing listens on
+//! that port, or a firewall rejects the connection. The client gets «connection
+//! refused», or «no route to host», at once.
 //!
 //! ## Evidence
 //!
-//! In packets: a reset from the server in answer to a SYN, before any SYN-ACK.
+//! In packets: a reset from the server that acknowledges a SYN, before any
+//! SYN-ACK, or an ICMP error about it (port, host or network unreachable,
+//! prohibited), where no later SYN of the same connection is answered with a
+//! SYN-ACK. What the client does next: another address of the same port, or another
+//! port of the same host, that opens within 300 ms; or a later connection to the
+//! same server.
 //!
 //! ## Threshold
 //!
-//! One. A reset is an answer, not an accident.
+//! One. A reset is an answer, not an accident. It is critical where no later
+//! connection of the client to that server opens, and a warning where one does.
+//! Where the client goes on at once with another address, or its peer connects to
+//! it instead (BGP: both ends connect), nothing is lost.
 //!
 //! ## Looks like it, but is not
 //!
 //! - syn-retransmitted: no answer at all.
+//! - A scan, or a peer-to-peer program: a client that fails at eight addresses
+//!   within a minute, that tries sixteen within two seconds, or that tries four
+//!   ports of one host without a byte of data.
+//! - A client that tries again at once and is let in, as Windows does: not refused.
 //! - A listener with `tcp_abort_on_overflow`: it resets after the handshake, and
 //!   only when its queue is full; see accept-queue-overflow on that host.
 //!
@@ -35,17 +48,17 @@
 //!
 //! - RFC 9293, section 3.10.7.1 (a segment for a closed port)
 
-use model::{Evidence, Finding, ImpactUnit, Severity, Source, StreamEnd};
+use model::{CapturedStream, Evidence, Finding, ImpactUnit, Severity, Source, StreamEnd};
 use text::{count, number};
 
-use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::captured::{AfterRefusal, Clients, Group, StreamDirection, verdict_from_packets};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::CommandLine;
 use crate::remedies::advice_about;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "connection-refused",
-    title: "connections are refused with a reset",
+    title: "connections are refused",
     slows: Slows::Connections,
     needs: &[&[Source::Packets]],
     rule,
@@ -58,21 +71,41 @@ pub(super) const CAUSE: Cause = Cause {
 const MIN_SHARE_CRITICAL: f64 = 0.01;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict_from_packets(evidence, hit, finding, |_| "refused connections (none)".to_string())
+    let Some(packets) = &evidence.packets else {
+        return Verdict::nothing_to_check();
+    };
+    let clients = Clients::of(packets);
+    let is_probe = |stream: &CapturedStream| clients.is_one_of_many(stream);
+    let hit = |direction: StreamDirection<'_>| {
+        (is_refused(direction) && !is_probe(direction.stream)).then_some(0)
+    };
+    let finding = |evidence: &Evidence, group: &Group<'_>| finding(evidence, group, &clients);
+    verdict_from_packets(evidence, hit, finding, |packets| {
+        let probes = packets.worst.iter().filter(|stream| stream.end == StreamEnd::Refused);
+        match probes.count() as u64 {
+            0 => "refused connections (none)".to_string(),
+            probes => format!("refused connections ({} of scans or peers)", number(probes)),
+        }
+    })
 }
 
-fn hit(direction: StreamDirection<'_>) -> Option<u64> {
-    (direction.server_sends && direction.stream.end == StreamEnd::Refused).then_some(0)
+fn is_refused(direction: StreamDirection<'_>) -> bool {
+    direction.server_sends && direction.stream.end == StreamEnd::Refused
 }
 
-fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
+fn finding(evidence: &Evidence, group: &Group<'_>, clients: &Clients<'_>) -> Finding {
+    let streams = group.directions.iter().map(|direction| direction.stream);
+    let after = streams.map(|stream| clients.after_refusal(stream)).max();
     let refused = group.directions.len() as u64;
     let server = group.server;
     let host = server.ip().to_string();
     let proof = group.proof(
         evidence,
         "proof",
-        format!("stream {}: a SYN is answered with a reset", group.worst().stream.number),
+        format!(
+            "stream {}: a SYN is answered with a reset, or an ICMP error",
+            group.worst().stream.number
+        ),
     );
     let mut finding = group.finding(
         evidence,
@@ -90,15 +123,23 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         finding.checks.extend(CommandLine::new("ss -ltnp").arg(port).on(&host));
     }
     let share = text::share(refused as f64, group.streams_of_service() as f64);
+    let then = match after {
+        Some(AfterRefusal::LostNothing) => ": the client went on at once, or its peer connected",
+        Some(AfterRefusal::OpenedLater) => "; a later one opened",
+        Some(AfterRefusal::Failed) | None => "",
+    };
     finding.impact.text = format!(
-        "{} of {} refused",
+        "{} of {} refused{then}",
         number(refused),
         count(group.streams_of_service(), "connection")
     );
     finding.impact.unit = ImpactUnit::ConnectionsLost;
     (finding.impact.amount, finding.impact.share) = (refused as f64, Some(share));
-    finding.severity =
-        if share >= MIN_SHARE_CRITICAL { Severity::Critical } else { Severity::Warning };
+    finding.severity = match after {
+        Some(AfterRefusal::LostNothing) => Severity::Info,
+        Some(AfterRefusal::Failed) | None if share >= MIN_SHARE_CRITICAL => Severity::Critical,
+        _ => Severity::Warning,
+    };
     finding
 }
 
@@ -121,6 +162,34 @@ pub(super) mod tests {
         let finding = &findings_of(rule(&evidence))[0];
         assert_eq!(finding.title, "198.18.0.2:81 refuses connections");
         assert_eq!(finding.impact.text, "1 of 1 connection refused");
+    }
+
+    #[test]
+    fn a_client_that_is_let_in_elsewhere_or_later_lost_less() {
+        let severity = |opened: &str, at_us: u64| {
+            let mut evidence = healthy();
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:81");
+            (stream.end, stream.handshake_us) = (StreamEnd::Refused, None);
+            let stream = add_stream(&mut evidence, "198.18.0.1:4001", opened);
+            (stream.first_us, stream.handshake_us) = (at_us, Some(1_000));
+            findings_of(rule(&evidence))[0].severity
+        };
+        assert_eq!(severity("198.18.0.2:82", 1_000), Severity::Info);
+        assert_eq!(severity("198.18.0.2:81", 4_000_000), Severity::Warning);
+        assert_eq!(severity("198.18.0.9:443", 4_000_000), Severity::Critical);
+    }
+
+    #[test]
+    fn stays_quiet_for_a_scan() {
+        let mut evidence = healthy();
+        for port in ["22", "25", "80", "443"] {
+            let server = format!("198.18.0.2:{port}");
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", &server);
+            (stream.end, stream.handshake_us) = (StreamEnd::Refused, None);
+            (stream.from_client.new_bytes, stream.from_server.new_bytes) = (0, 0);
+        }
+        let because = "refused connections (4 of scans or peers)".to_string();
+        assert_eq!(rule(&evidence), Verdict::RuledOut(because));
     }
 
     #[test]

@@ -11,23 +11,27 @@
 //!
 //! In packets of port 53: queries of hosts (recursion desired) that were
 //! retransmitted, to the same server or the next, or that had no answer for a
-//! second at the end; and answers that took a second or more. The time that clients
-//! waited for each server is summed; queries for several address types of one name
-//! count once.
+//! second at the end; and answers that took a second or more, or 300 ms to a
+//! second. The time that clients waited for each server is summed; what one client
+//! looks up at the same time counts once. An answer belongs to the query with its
+//! id, name and server; that the port is unreachable (ICMP) is an answer, too.
+//! After ten seconds without another query no client waits any more.
 //!
 //! ## Threshold
 //!
 //! A second lost or more, by at least two queries and a twentieth of those sent to
-//! the server: a single lost packet is no finding. Where the capture itself lost
-//! packets, three times their share: it may have lost the answers. And at least one
-//! packet of the other direction must have been captured: a capture of one
-//! direction has no answers at all.
+//! the server: a single lost packet is no finding. Or three answers that took 300
+//! ms to a second, at least half of all, and a second lost. Where the capture
+//! itself lost packets, three times their share: it may have lost the answers. And
+//! at least one packet of the other direction must have been captured: a capture
+//! of one direction has no answers at all.
 //!
 //! ## Looks like it, but is not
 //!
 //! - A server that answers that there is no such name: that is an answer. Several
 //!   search domains look up several names.
 //! - Servers that query each other: some never answer, and nobody waits for them.
+//! - Queries to a multicast or broadcast address: nobody has to answer.
 //! - DNS over TLS or HTTPS: it is not visible here.
 //!
 //! ## Check by hand
@@ -84,6 +88,9 @@ const MIN_QUERIES: u64 = 2;
 const MIN_QUERY_SHARE: f64 = 0.05;
 /// The same as a multiple of the share of packets that the capture lost.
 const MIN_TO_CAPTURE_LOSS: f64 = 3.0;
+/// Answers that took 300 ms to a second, and their share of all answers: the server is late each time.
+const MIN_LATE_ANSWERS: u64 = 3;
+const MIN_LATE_SHARE: f64 = 0.5;
 /// Share of the queries from which on it is critical.
 const MIN_QUERY_SHARE_CRITICAL: f64 = 0.5;
 /// Name servers that are reported.
@@ -99,7 +106,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let min_share = MIN_QUERY_SHARE.max(MIN_TO_CAPTURE_LOSS * capture_loss);
     let all = packets.resolvers.iter().filter(|_| has_both_directions(packets));
     let findings = all
-        .filter(|one| is_slow(one, min_share))
+        .filter(|one| is_slow(one, min_share) || is_always_late(one))
         .take(MAX_FINDINGS)
         .map(|one| finding(evidence, one));
     Verdict::from_findings(findings.collect(), || {
@@ -132,11 +139,34 @@ fn is_slow(one: &Resolver, min_share: f64) -> bool {
     one.lost_us >= MIN_LOST_US && slow_queries(one) >= MIN_QUERIES && often
 }
 
+/// Queries that were answered late, or after a second, or not at all.
+fn late_queries(one: &Resolver) -> u64 {
+    slow_queries(one).saturating_add(one.late)
+}
+
+fn is_always_late(one: &Resolver) -> bool {
+    let often = share(one.late as f64, one.answers as f64) >= MIN_LATE_SHARE;
+    one.late >= MIN_LATE_ANSWERS && often && lost_us(one) >= MIN_LOST_US
+}
+
+/// Time that clients waited; for late answers, if most of them are.
+fn lost_us(one: &Resolver) -> u64 {
+    one.lost_us.saturating_add(one.lost_late_us)
+}
+
 fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
     let server = one.server.ip();
     let silent = one.answers == 0;
+    let is_late = is_always_late(one);
+    let slow_queries = if is_late { late_queries(one) } else { slow_queries(one) };
+    let lost_us = if is_late { lost_us(one) } else { one.lost_us };
+    let late = if is_late {
+        format!(", {} after 300 ms to a second", number(one.late))
+    } else {
+        String::new()
+    };
     let mut text = format!(
-        "{} of {} not answered, {} after a second or more",
+        "{} of {} not answered, {} after a second or more{late}",
         number(one.unanswered),
         count(one.queries, "query"),
         number(one.slow)
@@ -148,12 +178,13 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
         text.push_str(&format!("; {} waited {}", worst.client, micros(worst.waited_us)));
         text.push_str(&format!(" for {}", shortened(&worst.name, MAX_NAME_CHARACTERS)));
     }
-    let slow = share(slow_queries(one) as f64, one.queries as f64);
+    let slow = share(slow_queries as f64, one.queries as f64);
     let proof = proof(Source::Packets, "proof", text)
         .over_window(evidence, "queries", one.queries as f64, "queries")
         .over_window(evidence, "queries not answered", one.unanswered as f64, "queries")
         .over_window(evidence, "slow answers", one.slow as f64, "queries")
-        .over_window(evidence, "time lost", one.lost_us as f64 / 1e3, "ms");
+        .over_window(evidence, "late answers", one.late as f64, "queries")
+        .over_window(evidence, "time lost", lost_us as f64 / 1e3, "ms");
     let each = one.worst.as_ref().map_or(0, |worst| worst.waited_us);
     Finding {
         cause: CAUSE.id.to_string(),
@@ -178,11 +209,11 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
             text: format!(
                 "{} of the queries to it are slow or unanswered, {} lost; a request that looks up a name waits up to {}",
                 percent(slow),
-                micros(one.lost_us),
+                micros(lost_us),
                 micros(each)
             ),
             unit: ImpactUnit::SecondsLost,
-            amount: one.lost_us as f64 / 1e6,
+            amount: lost_us as f64 / 1e6,
             share: Some(slow),
         },
         evidence: vec![proof],
@@ -245,7 +276,9 @@ pub(super) mod tests {
             slow,
             answer_p50_us: (queries > unanswered).then_some(2_000),
             answer_p99_us: (queries > unanswered).then_some(3_000),
+            late: 0,
             lost_us,
+            lost_late_us: 0,
             worst: Some(SlowLookup {
                 name: "www.example.org".to_string(),
                 client: "198.18.0.1".parse().unwrap(),
@@ -268,6 +301,19 @@ pub(super) mod tests {
         let finding = &findings_of(rule(&asked(40, 0, 8, 12_000_000)))[0];
         assert_eq!(finding.title, "The name server 198.18.0.53 answers late");
         assert_eq!(finding.severity, Severity::Warning);
+    }
+
+    #[test]
+    fn fires_for_a_server_that_is_late_each_time() {
+        let mut evidence = asked(10, 0, 0, 0);
+        let one = &mut evidence.packets.as_mut().unwrap().resolvers[0];
+        (one.late, one.lost_late_us) = (9, 4_000_000);
+        let finding = &findings_of(rule(&evidence))[0];
+        assert_eq!(finding.title, "The name server 198.18.0.53 answers late");
+        assert_eq!(finding.impact.amount, 4.0);
+        let one = &mut evidence.packets.as_mut().unwrap().resolvers[0];
+        (one.late, one.lost_late_us) = (3, 1_200_000);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "it had to ask others");
     }
 
     #[test]

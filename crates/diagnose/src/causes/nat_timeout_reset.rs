@@ -24,6 +24,8 @@
 //! ## Looks like it, but is not
 //!
 //! - A server that was restarted: all its connections are lost, idle or not.
+//! - A peer that resets the connection itself: its reset acknowledges the newest
+//!   data, which who has forgotten the connection cannot.
 //! - A server that closes idle connections itself (keep-alive timeout of HTTP): it
 //!   sends a FIN.
 //! - A path that fails: connections that are not idle are lost too.

@@ -14,13 +14,18 @@
 //!
 //! ## Threshold
 //!
-//! Three connections of one client with one request each, one after another, 2 ms
-//! or more each, and a quarter of the active time (all but idle periods).
+//! Three connections of one client with one request each, one after another, that
+//! close after the answer, each within 5 s of the one before: servers keep idle
+//! connections for at least that long. 2 ms or more each, a quarter of their active
+//! time (all but idle periods), and 1 % of the service's.
 //!
 //! ## Looks like it, but is not
 //!
 //! - Many clients with one request each: none of them could keep a connection.
 //! - A short path: handshakes cost next to nothing.
+//! - Connections that stay open, or that are further apart: kept ones may have been
+//!   closed meanwhile.
+//! - TLS handshakes that fail: there was no request.
 //! - Connections that are open at the same time: requests in parallel need several.
 //!
 //! ## Check by hand
@@ -40,7 +45,7 @@
 //!
 //! - RFC 9112, section 9 (persistent connections); RFC 5681 (slow start)
 
-use model::{Evidence, Finding, Source, TimeCategory};
+use model::{Evidence, Finding, Source, StreamEnd, TimeCategory};
 use text::{count, micros, percent, share};
 
 use crate::captured::{Group, StreamDirection, group_directions};
@@ -61,10 +66,13 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Connections of one client, one after another.
 const MIN_CONNECTIONS: usize = 3;
+/// From the answer of one to the next, microseconds: Apache's KeepAliveTimeout is 5 s, of others longer.
+const MAX_APART_US: u64 = 5_000_000;
 /// What each of them pays for being new, microseconds.
 const MIN_COST_US: u64 = 2_000;
-/// Share of the active time.
+/// Share of the active time, of these streams and of the whole service.
 const MIN_TIME_SHARE: f64 = 0.25;
+const MIN_SERVICE_TIME_SHARE: f64 = 0.01;
 /// Streams of a service of which the evidence knows each one; half of them must be of this kind.
 const MAX_STREAMS_COMPARED: u64 = 2 * 1024;
 
@@ -99,14 +107,17 @@ fn cost_us(direction: StreamDirection<'_>) -> Option<u64> {
     let growth =
         starts.first_rounds.saturating_sub(1).saturating_mul(stream.round_trip_us().unwrap_or(0));
     let all = handshake.saturating_add(growth);
+    let closes = stream.end != StreamEnd::Open;
+    // The first exchange of TLS is its handshake.
+    let asks = stream.exchanges == 1 && stream.tls.is_none();
     let usual = stream.syn_retransmissions == 0 && stream.syn_ack_retransmissions == 0;
     // Uploads grow from the client, everything else from the server.
     let grows = starts.first_rounds.cmp(&direction.reverse().slow_starts.first_rounds);
     let pays = grows.is_gt() || (grows.is_eq() && direction.server_sends);
-    (pays && stream.exchanges == 1 && usual && all >= MIN_COST_US).then_some(all)
+    (pays && asks && closes && usual && all >= MIN_COST_US).then_some(all)
 }
 
-/// Whether one client opened several, each after the one before had ended.
+/// Whether one client opened several, each soon after the one before had ended.
 fn is_sequential(group: &Group<'_>) -> bool {
     let worst = group.worst().stream.client.ip();
     let mut times: Vec<(u64, u64)> = group
@@ -121,14 +132,14 @@ fn is_sequential(group: &Group<'_>) -> bool {
         })
         .collect();
     times.sort_unstable();
-    let mut free = 0;
-    let mut sequential = 0;
+    let (mut free, mut sequential, mut most) = (0, 0, 0);
     for (began, ended) in times {
-        if began >= free {
-            (sequential, free) = (sequential + 1, ended);
-        }
+        let Some(apart) = began.checked_sub(free) else { continue };
+        sequential = if apart <= MAX_APART_US { sequential + 1 } else { 1 };
+        most = most.max(sequential);
+        free = ended;
     }
-    sequential >= MIN_CONNECTIONS
+    most >= MIN_CONNECTIONS
 }
 
 /// Share of the active time of these streams.
@@ -144,6 +155,7 @@ fn cost_share(group: &Group<'_>) -> f64 {
 fn is_felt(group: &Group<'_>) -> bool {
     // Half of what the service has is of this kind: a few health checks are not.
     cost_share(group) >= MIN_TIME_SHARE
+        && group.time_share() >= MIN_SERVICE_TIME_SHARE
         && group.directions.len() as u64 * 2 >= group.streams_of_service().min(MAX_STREAMS_COMPARED)
 }
 
@@ -190,7 +202,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use model::SlowStarts;
+    use model::{CapturedStream, CapturedTls, SlowStarts};
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
@@ -247,6 +259,22 @@ pub(super) mod tests {
         let mut evidence = opened(4, 100_000);
         evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(|stream| stream.exchanges = 9);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn stays_quiet_where_connections_are_far_apart_or_stay_open_or_ask_nothing() {
+        assert!(matches!(rule(&opened(4, 60_000_000)), Verdict::RuledOut(_)), "a minute apart");
+        let each = |change: fn(&mut CapturedStream)| {
+            let mut evidence = opened(4, 100_000);
+            evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(change);
+            rule(&evidence)
+        };
+        assert!(matches!(each(|_| {}), Verdict::Found(_)));
+        assert!(matches!(each(|stream| stream.end = StreamEnd::Open), Verdict::RuledOut(_)));
+        let tls = |stream: &mut CapturedStream| {
+            stream.tls = Some(CapturedTls { server_name: None, handshake_us: None, alert: None });
+        };
+        assert!(matches!(each(tls), Verdict::RuledOut(_)), "the handshake failed");
     }
 
     #[test]

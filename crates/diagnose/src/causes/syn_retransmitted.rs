@@ -13,7 +13,9 @@
 //!   sampled several times a second, with the processes that wait;
 //! - `TcpExtTCPSynRetrans` supports it, but proves nothing alone: it also counts
 //!   retransmitted SYN-ACKs of this host's listeners;
-//! - in packets: a SYN or a SYN-ACK that is retransmitted;
+//! - in packets: a SYN that the client repeats with the same number, 200 ms and
+//!   more after the last and before any answer; or a SYN-ACK that comes again and
+//!   that the client then answers, or while the client waits for what it has sent;
 //! - `netwhy http`: its own connections that opened late and, by the kernel's count
 //!   (`tcpi_total_retrans`), retransmitted their SYN;
 //! - what this host itself could have done to them comes first: a full listener or
@@ -24,9 +26,11 @@
 //! Two connections to one destination that retransmit, or one that retransmits for
 //! the second time: one lost SYN is normal on the Internet. At least 1 in 100 of
 //! the connections to it that were being opened or are established. In packets:
-//! any; the time that it cost says how bad it is. In a load of `netwhy http`: two
-//! connections, or one that retransmits for the second time, and 1 in 100 of those
-//! opened or 1 % of the time that the load waited.
+//! any that a client waited for; the time that it cost says how bad it is. Many
+//! addresses that do not answer one client (eight within a minute, or one of
+//! sixteen that it tries within two seconds) are one remark. In a load of `netwhy
+//! http`: two connections, or one that retransmits for the second time, and 1 in
+//! 100 of those opened or 1 % of the time that the load waited.
 //!
 //! ## Looks like it, but is not
 //!
@@ -34,6 +38,11 @@
 //! - accept-queue-overflow or conntrack-table-full on this host: this is their
 //!   effect.
 //! - A handshake over a long path: SYN_SENT, but nothing is retransmitted.
+//! - SYN-ACKs that a client never answers: a half-open probe, or a client that has
+//!   gone. SYN-ACKs that come again after the last ACK, while the client has sent
+//!   nothing: a server that waits for data (`TCP_DEFER_ACCEPT`).
+//! - A connection that was opened and closed without data: nobody waited for it.
+//! - A SYN that comes again within milliseconds: a copy of a proxy or a NAT.
 //!
 //! ## Check by hand
 //!

@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use model::{CapturedStream, Packets};
+use model::{CapturedStream, Packets, ReplyKind};
 use sys::allocator::bytes_of_this_thread;
 use wire::capture::Packet;
-use wire::packet::{DecodeError, Ip, Tcp, decode, plain_segment, udp};
+use wire::packet::icmp::{Icmp, Quoted};
+use wire::packet::{DecodeError, Ip, Tcp, decode, icmp, plain_segment, tcp, udp};
 
+use super::clock_check::{COMPARED, ClockCheck};
 use super::ranked_stream::{Rank, RankedStream};
 use super::selection::WatchedSelection;
 use super::service_totals::Services;
@@ -40,6 +42,7 @@ pub struct Collector {
     pub(super) first: Option<Nanos>,
     /// Time of the last packet.
     pub(super) last: Nanos,
+    pub(super) clock_check: ClockCheck,
     pub(super) table: Table,
     pub(super) services: Services,
     pub(super) worst: BinaryHeap<Reverse<RankedStream>>,
@@ -204,6 +207,9 @@ impl Collector {
         let at = packet.time_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(self.last);
         self.first.get_or_insert(at);
         self.last = self.last.max(at);
+        if self.packets <= COMPARED {
+            self.clock_check.take(at);
+        }
         if self.packets.is_multiple_of(FORGET_INTERVAL_PACKETS) {
             self.forget_ended(at);
         }
@@ -229,6 +235,8 @@ impl Collector {
         let decoded = decode(packet.link, packet.bytes, packet.length)?;
         if decoded.ip.protocol == udp::PROTOCOL && self.shard.is_none_or(Shard::is_first) {
             self.dns_queries.take_datagram(&decoded.ip, at);
+        } else if matches!(decoded.ip.protocol, icmp::V4 | icmp::V6) {
+            self.take_icmp(&decoded.ip, at);
         }
         let tcp = Tcp::of(&decoded.ip)?;
         let is_taken = self.has(&decoded.ip, &tcp);
@@ -236,6 +244,40 @@ impl Collector {
             self.take_segment(&decoded.ip, &tcp, at);
         }
         Ok(is_taken)
+    }
+
+    #[cold]
+    fn take_icmp(&mut self, ip: &Ip<'_>, at: Nanos) {
+        let v6 = ip.protocol == icmp::V6;
+        if let Some(Icmp::Error(error)) = Icmp::parse(v6, ip.payload)
+            && let Some(quoted) = &error.quoted
+            && matches!(
+                error.kind,
+                ReplyKind::NetUnreachable
+                    | ReplyKind::HostUnreachable
+                    | ReplyKind::ProtocolUnreachable
+                    | ReplyKind::PortUnreachable
+                    | ReplyKind::Prohibited
+            )
+        {
+            if quoted.protocol == tcp::PROTOCOL {
+                self.take_syn_error(quoted);
+            } else if self.shard.is_none_or(Shard::is_first) {
+                self.dns_queries.take_error(quoted, error.kind, at);
+            }
+        }
+    }
+
+    /// A SYN did not reach its destination.
+    fn take_syn_error(&mut self, quoted: &Quoted<'_>) {
+        let Some([s0, s1, d0, d1, sequence @ ..]) = quoted.transport.first_chunk::<8>() else {
+            return;
+        };
+        let client = (quoted.source, u16::from_be_bytes([*s0, *s1])).into();
+        let server = (quoted.destination, u16::from_be_bytes([*d0, *d1])).into();
+        if let Some(stream) = self.table.find_mut([client, server]) {
+            stream.take_syn_error(client, u32::from_be_bytes(*sequence));
+        }
     }
 
     #[inline(always)]
@@ -347,6 +389,7 @@ impl Collector {
             filter: None,
             first_unix_us: first / 1_000,
             span_us: micros_between(first, self.last),
+            untrue_times: self.clock_check.is_untrue(self.last),
             services: self.services.report(),
             resolvers: self.dns_queries.resolvers(self.last),
             worst: worst.into_iter().map(|ranked| ranked.stream).collect(),

@@ -4,10 +4,12 @@
 //! - `collector`: packets into streams, streams into evidence
 //! - `service_totals`, `http_totals`: what is added up of a service
 //! - `ranked_stream`: a stream by what it lost
+//! - `clock_check`: whether the times of a capture can be true
 //! - [`watch`]: packets and streams for others that want more than the evidence
 //! - `selection`, `watched`: a collector with a watcher
 //! - `shard`, `sharded`: a collector that takes a part of the streams, for several CPUs
 
+mod clock_check;
 mod collector;
 mod http_totals;
 mod ranked_stream;
@@ -24,6 +26,8 @@ mod bounded_memory_tests;
 mod capture_artefact_tests;
 #[cfg(test)]
 mod delayed_ack_tests;
+#[cfg(test)]
+mod handshake_tests;
 #[cfg(test)]
 mod idle_and_window_tests;
 #[cfg(test)]

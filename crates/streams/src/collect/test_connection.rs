@@ -1,6 +1,6 @@
 //! A connection for tests: requests of a client and responses of a server, packet by packet.
 
-use model::CapturedDirection;
+use model::{CapturedDirection, CapturedStream};
 use wire::capture::{LinkType, Packet};
 
 use super::Collector;
@@ -80,10 +80,14 @@ impl TestConnection {
         bytes.extend([0, 0, 0, 0]);
         bytes.extend(options);
         bytes.truncate(self.snap_length);
+        self.take(us, &bytes, total);
+    }
+
+    /// Any packet, from its IP header on.
+    pub(super) fn take(&mut self, us: u64, bytes: &[u8], length: u32) {
         let time_ns = Some(i128::from(us) * 1000);
         let link = LinkType::RAW;
-        let packet =
-            Packet { time_ns, interface: 0, link, bytes: &bytes, length: total, drops: None };
+        let packet = Packet { time_ns, interface: 0, link, bytes, length, drops: None };
         self.collector.take_by_ref(&packet);
     }
 
@@ -96,12 +100,16 @@ impl TestConnection {
         connection
     }
 
+    pub(super) fn finish(self) -> CapturedStream {
+        self.collector.finish(Vec::new(), 0).packets.worst.swap_remove(0)
+    }
+
     pub(super) fn sent_by_client(self) -> CapturedDirection {
-        self.collector.finish(Vec::new(), 0).packets.worst.swap_remove(0).from_client
+        self.finish().from_client
     }
 
     pub(super) fn sent_by_server(self) -> CapturedDirection {
-        self.collector.finish(Vec::new(), 0).packets.worst.swap_remove(0).from_server
+        self.finish().from_server
     }
 }
 

@@ -84,6 +84,7 @@ impl Collector {
             duplicate_packets: self.duplicate_packets,
             first: self.first,
             last: self.last,
+            clock_check: self.clock_check,
             services: self.services.clone(),
             worst: self.worst.clone(),
             dns_queries: self.dns_queries.clone(),

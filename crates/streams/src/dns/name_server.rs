@@ -17,7 +17,9 @@ pub(super) struct NameServer {
     pub(super) unanswered: u64,
     pub(super) slow: u64,
     pub(super) answer_times: TimeHistogram,
+    late: u64,
     lost: Nanos,
+    lost_late: Nanos,
     /// The look-up that waited longest.
     worst: Option<(Nanos, SlowLookup)>,
 }
@@ -33,6 +35,23 @@ impl NameServer {
         client: IpAddr,
     ) {
         self.lost = self.lost.saturating_add(lost);
+        self.note_worst(waited, message, client);
+    }
+
+    /// A client waited for an answer that came late, but not very late.
+    pub(super) fn add_late(
+        &mut self,
+        lost: Nanos,
+        waited: Nanos,
+        message: &Message<'_>,
+        client: IpAddr,
+    ) {
+        self.late += 1;
+        self.lost_late = self.lost_late.saturating_add(lost);
+        self.note_worst(waited, message, client);
+    }
+
+    fn note_worst(&mut self, waited: Nanos, message: &Message<'_>, client: IpAddr) {
         if self.worst.as_ref().is_none_or(|(longest, _)| waited > *longest) {
             let waited_us = micros(waited);
             self.worst = Some((waited, SlowLookup { name: message.text(), client, waited_us }));
@@ -47,9 +66,11 @@ impl NameServer {
             failures: self.failures,
             unanswered: self.unanswered,
             slow: self.slow,
+            late: self.late,
             answer_p50_us: self.answer_times.quantile(0.5),
             answer_p99_us: self.answer_times.quantile(0.99),
             lost_us: micros(self.lost),
+            lost_late_us: micros(self.lost_late),
             worst: self.worst.as_ref().map(|(_, worst)| worst.clone()),
         }
     }

@@ -6,16 +6,19 @@
 //! many of them are never answered, and no client waits for them.
 
 use std::cmp::Reverse;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use hashbrown::HashMap;
-use model::Resolver;
-use wire::packet::{Ip, Tcp, Udp};
+use model::{ReplyKind, Resolver};
+use wire::packet::icmp::Quoted;
+use wire::packet::{Ip, Tcp, Udp, udp};
 use wire::payload::dns::{self, Message};
 
 use super::name_server::NameServer;
 use crate::time::Nanos;
 
+/// Bytes of a header of UDP.
+const UDP_HEADER: usize = 8;
 /// Port of name servers.
 pub(crate) const DNS_PORT: u16 = 53;
 /// Most look-ups that are pending at once.
@@ -35,6 +38,11 @@ const MAX_LOOKUP_TIME: Nanos = 60_000_000_000;
 const MIN_RETRY_TIME: Nanos = 100_000_000;
 /// An answer that takes this long is slow: resolvers give up after 5 s, users before.
 const MIN_SLOW_TIME: Nanos = 1_000_000_000;
+/// One that takes this long is late: where most do, each request that looks up a name is.
+const MIN_LATE_TIME: Nanos = 300_000_000;
+/// A query that comes again after this time is a new one: the client had given up. Resolvers ask again
+/// after 1 to 5 s, and wait no more than 8 s for the last answer.
+const MAX_WAIT_TIME: Nanos = 10_000_000_000;
 /// A resolver that has not retried a query by then has its answer, or has given up (`RES_TIMEOUT` is
 /// 5 s): an answer that was not captured is not counted.
 const MAX_RETRY_TIME: Nanos = 6_000_000_000;
@@ -48,6 +56,9 @@ pub(crate) struct DnsQueries {
     servers: HashMap<SocketAddr, NameServer>,
     /// By client and name.
     pub(super) open: HashMap<(IpAddr, Vec<u8>), Lookup>,
+    /// Time that a client lost before this moment has been added up, whatever the name: it looks up
+    /// several at once.
+    waited_until: HashMap<IpAddr, Nanos>,
     /// Queries that found no room.
     pub(crate) refused: u64,
     /// When look-ups of long ago were last searched for, and how many had been refused before.
@@ -61,8 +72,6 @@ pub(crate) struct DnsQueries {
 #[derive(Debug, Clone)]
 pub(super) struct Lookup {
     queries: Vec<Query>,
-    /// Time lost before this moment has been added up.
-    lost_until: Nanos,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +106,25 @@ impl DnsQueries {
         }
     }
 
+    /// Takes an error of ICMP: that nobody listens is an answer, too.
+    #[cold]
+    pub(crate) fn take_error(&mut self, quoted: &Quoted<'_>, kind: ReplyKind, at: Nanos) {
+        let Some((ports, rest)) = quoted.transport.split_first_chunk::<UDP_HEADER>() else {
+            return;
+        };
+        let port = u16::from_be_bytes([ports[2], ports[3]]);
+        if kind != ReplyKind::PortUnreachable
+            || quoted.protocol != udp::PROTOCOL
+            || port != DNS_PORT
+        {
+            return;
+        }
+        if let Some(query) = dns::message(rest).filter(|message| !message.is_response) {
+            let refusal = Message { response_code: REFUSED, ..query };
+            self.answer(quoted.source, (quoted.destination, DNS_PORT).into(), &refusal, at);
+        }
+    }
+
     /// Takes new data of a stream of DNS. Of a message in several segments, the first one has what
     /// matters.
     #[cold]
@@ -116,11 +144,8 @@ impl DnsQueries {
         message: &Message<'_>,
         at: Nanos,
     ) {
-        if !message.recursion_desired {
-            return;
-        }
         match message.is_response {
-            false if destination == DNS_PORT => {
+            false if destination == DNS_PORT && message.recursion_desired => {
                 self.query(ip.source, (ip.destination, DNS_PORT).into(), message, at);
             }
             true if source == DNS_PORT => {
@@ -148,7 +173,9 @@ impl DnsQueries {
         message: &Message<'_>,
         at: Nanos,
     ) {
-        if !self.ensure_server(server) {
+        // Nobody has to answer.
+        let is_for_all = server.ip().is_multicast() || server.ip() == Ipv4Addr::BROADCAST;
+        if is_for_all || !self.ensure_server(server) {
             return;
         }
         let key = key(client, message);
@@ -159,10 +186,7 @@ impl DnsQueries {
                 return;
             }
         }
-        let lookup = self
-            .open
-            .entry(key)
-            .or_insert_with(|| Lookup { queries: Vec::new(), lost_until: Nanos::MIN });
+        let lookup = self.open.entry(key).or_insert_with(|| Lookup { queries: Vec::new() });
         let is_duplicate = |query: &Query| {
             query.is_of(server, message) && at.saturating_sub(query.at) < MIN_RETRY_TIME
         };
@@ -172,7 +196,7 @@ impl DnsQueries {
         if let Some(server) = self.servers.get_mut(&server) {
             server.queries += 1;
         }
-        lookup.retry(&mut self.servers, message, client, at);
+        lookup.retry(&mut self.servers, &mut self.waited_until, message, client, at);
         if lookup.queries.len() >= MAX_QUERIES {
             lookup.queries.remove(0);
         }
@@ -202,9 +226,14 @@ impl DnsQueries {
             server.answers += 1;
             server.failures += u64::from(is_failure(message));
             server.answer_times.add(time);
-            if time >= MIN_SLOW_TIME {
-                server.slow += 1;
-                server.add_wait(lookup.lose(asked_at, at), time, message, client);
+            if time >= MIN_LATE_TIME {
+                let lost = lose(&mut self.waited_until, client, asked_at, at);
+                if time >= MIN_SLOW_TIME {
+                    server.slow += 1;
+                    server.add_wait(lost, time, message, client);
+                } else {
+                    server.add_late(lost, time, message, client);
+                }
             }
         }
         // After a failure the client queries the next server: that is no retry.
@@ -236,11 +265,11 @@ impl DnsQueries {
 
     /// The servers for which clients waited longest; the capture ended at this time.
     pub(crate) fn resolvers(&self, end: Nanos) -> Vec<Resolver> {
-        let mut servers = self.servers.clone();
+        let (mut servers, mut waited_until) = (self.servers.clone(), self.waited_until.clone());
         let mut open: Vec<_> = self.open.iter().collect();
         open.sort_by(|a, b| a.0.cmp(b.0));
         for ((client, name), lookup) in open {
-            lookup.clone().end(&mut servers, name, *client, end);
+            lookup.clone().end(&mut servers, &mut waited_until, name, *client, end);
         }
         let mut resolvers: Vec<Resolver> =
             servers.iter().map(|(address, server)| server.resolver(*address)).collect();
@@ -251,18 +280,11 @@ impl DnsQueries {
 }
 
 impl Lookup {
-    /// The client loses the time from one moment to a later one. Returns how much of it was not
-    /// lost already.
-    fn lose(&mut self, from: Nanos, to: Nanos) -> Nanos {
-        let lost = to.saturating_sub(from.max(self.lost_until)).max(0);
-        self.lost_until = self.lost_until.max(to);
-        lost
-    }
-
     /// The client sends the query once more: the servers that it queried before did not answer.
     fn retry(
         &mut self,
         servers: &mut HashMap<SocketAddr, NameServer>,
+        waited_until: &mut HashMap<IpAddr, Nanos>,
         message: &Message<'_>,
         client: IpAddr,
         at: Nanos,
@@ -274,7 +296,10 @@ impl Lookup {
                 continue;
             }
             query.is_over = true;
-            let lost = self.lose(query.at, at);
+            if waited > MAX_WAIT_TIME {
+                continue;
+            }
+            let lost = lose(waited_until, client, query.at, at);
             if let Some(server) = servers.get_mut(&query.server) {
                 server.unanswered += 1;
                 server.add_wait(lost, waited, message, client);
@@ -285,18 +310,19 @@ impl Lookup {
 
     /// The capture ends: queries that have been open for longer than an answer may take are unanswered.
     fn end(
-        mut self,
+        self,
         servers: &mut HashMap<SocketAddr, NameServer>,
+        waited_until: &mut HashMap<IpAddr, Nanos>,
         name: &[u8],
         client: IpAddr,
         at: Nanos,
     ) {
-        for query in std::mem::take(&mut self.queries) {
+        for query in self.queries {
             let waited = at.saturating_sub(query.at);
             if query.is_over || !(MIN_SLOW_TIME..MAX_RETRY_TIME).contains(&waited) {
                 continue;
             }
-            let lost = self.lose(query.at, at);
+            let lost = lose(waited_until, client, query.at, at);
             let message = Message {
                 id: query.id,
                 is_response: false,
@@ -311,6 +337,16 @@ impl Lookup {
             }
         }
     }
+}
+
+/// A client loses the time from one moment to a later one. Returns how much of it was not lost already.
+fn lose(until: &mut HashMap<IpAddr, Nanos>, client: IpAddr, from: Nanos, to: Nanos) -> Nanos {
+    let has_room = until.len() < MAX_PENDING || until.contains_key(&client);
+    let known = until.get(&client).copied().unwrap_or(Nanos::MIN);
+    if has_room {
+        until.insert(client, known.max(to));
+    }
+    to.saturating_sub(from.max(known)).max(0)
 }
 
 /// Names are compared without regard to case (RFC 4343).

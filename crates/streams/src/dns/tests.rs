@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use model::Resolver;
 use wire::packet::Tcp;
+use wire::packet::icmp::Icmp;
 use wire::payload::dns::Message;
 
 use super::queries::MAX_PENDING;
@@ -104,6 +105,70 @@ fn slow_answers_and_late_ones() {
     let first = capture.resolver(FIRST, 20_000);
     assert_eq!((first.slow, first.unanswered, first.lost_us), (1, 1, 3_500_000));
     assert_eq!(capture.resolver(SECOND, 20_000).lost_us, 0);
+}
+
+#[test]
+fn a_client_gives_up_and_waits_for_several_names_at_once() {
+    let mut capture = TestCapture::default();
+    for (at_ms, names) in [(0, ["a.example", "b.example"]), (5000, ["a.example", "b.example"])] {
+        names.iter().for_each(|name| capture.message(FIRST, None, (1, 1, name), at_ms));
+    }
+    // Twenty minutes later it needs the name again.
+    capture.message(FIRST, None, (2, 1, "a.example"), 1_200_000);
+    let first = capture.resolver(FIRST, 1_200_100);
+    assert_eq!((first.unanswered, first.lost_us), (2, 5_000_000));
+    assert_eq!(first.worst.map(|worst| worst.waited_us), Some(5_000_000));
+}
+
+#[test]
+fn answers_that_are_late_each_time_are_counted_apart() {
+    let mut capture = TestCapture::default();
+    for number in 0..4 {
+        capture.message(FIRST, None, (number, 1, "a.example"), Nanos::from(number) * 2000);
+        capture.message(FIRST, Some(0), (number, 1, "a.example"), Nanos::from(number) * 2000 + 600);
+    }
+    let first = capture.resolver(FIRST, 9000);
+    assert_eq!((first.late, first.slow, first.lost_us), (4, 0, 0));
+    assert_eq!(first.lost_late_us, 2_400_000);
+}
+
+#[test]
+fn an_answer_is_one_whatever_its_flags_and_nobody_answers_for_all() {
+    let datagram = |capture: &mut TestCapture, from: [u8; 4], to: [u8; 4], flags: u8, at: Nanos| {
+        let mut dns = vec![0, 1, flags, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        dns.extend(name("www.example.org"));
+        dns.extend([0, 1, 0, 1]);
+        let ports: [u16; 2] = if flags & 0x80 == 0 { [4000, DNS_PORT] } else { [DNS_PORT, 4000] };
+        let mut udp: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
+        udp.extend((8 + dns.len() as u16).to_be_bytes());
+        udp.extend([0, 0]);
+        udp.extend(dns);
+        let mut bytes = vec![0x45, 0];
+        bytes.extend((20 + udp.len() as u16).to_be_bytes());
+        bytes.extend([0, 1, 0x40, 0, 64, 17, 0, 0]);
+        bytes.extend(from);
+        bytes.extend(to);
+        bytes.extend(&udp);
+        let link = wire::capture::LinkType::RAW;
+        let decoded = wire::packet::decode(link, &bytes, bytes.len() as u32).expect("IP");
+        capture.0.take_datagram(&decoded.ip, at * MS);
+        bytes
+    };
+    let (client, server) = ([198, 18, 0, 1], [198, 18, 0, 53]);
+    let mut capture = TestCapture::default();
+    datagram(&mut capture, client, server, 1, 0);
+    datagram(&mut capture, server, client, 0x80, 10);
+    datagram(&mut capture, client, [224, 0, 0, 251], 1, 20);
+    let query = datagram(&mut capture, client, server, 1, 1000);
+    let mut error = vec![3, 3, 0, 0, 0, 0, 0, 0];
+    error.extend(query);
+    let Some(Icmp::Error(error)) = Icmp::parse(false, &error) else { panic!("an error") };
+    let quoted = error.quoted.expect("a quoted packet");
+    capture.0.take_error(&quoted, error.kind, 1010 * MS);
+    let first = capture.resolver(FIRST, 5000);
+    let counts = (first.queries, first.answers, first.failures, first.unanswered);
+    assert_eq!(counts, (2, 2, 1, 0));
+    assert_eq!(capture.0.resolvers(5000 * MS).len(), 1, "multicast is no server");
 }
 
 #[test]

@@ -61,7 +61,12 @@ impl Stream {
             exchange.requester == Side::Client && !exchange.response_began.is_known()
         });
         if !handshake.completed.is_known() && handshake.syn.is_known() {
-            if handshake.refused { TimeCategory::Connect } else { TimeCategory::SynWait }
+            match (handshake.refused, handshake.syn_ack.is_known()) {
+                (true, _) => TimeCategory::Connect,
+                (false, false) => TimeCategory::SynWait,
+                // The client does not answer: it has gone, or it only wanted to know.
+                (false, true) => TimeCategory::ClientIdle,
+            }
         } else if self.ends.iter().any(|end| end.sent.in_flight() > 1) {
             TimeCategory::Unexplained
         } else if waits_for_server {

@@ -2,7 +2,7 @@
 //!
 //! - `state`: what is known of a stream
 //! - `packet`: all that follows from one packet
-//! - `handshake`: SYNs, and which end is the client
+//! - `handshake`, `syn_retries`: SYNs, and which end is the client
 //! - `attribute_time`: the category of each interval
 //! - `transfer`: slow start, throughput, policers
 //! - `protocol`: the application protocol
@@ -16,6 +16,7 @@ mod idle;
 mod packet;
 mod protocol;
 mod state;
+mod syn_retries;
 mod transfer;
 
 pub(crate) use state::ServiceIndex;

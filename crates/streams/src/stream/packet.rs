@@ -45,10 +45,15 @@ impl Stream {
             return side;
         }
         if !self.handshake.completed.is_known() || tcp.flags.all(Flags::SYN) {
+            if tcp.flags.all(Flags::SYN) && self.is_of_another_handshake(side, tcp, at) {
+                event.kind = SegmentKind::NoData;
+                self.ends.get_mut(side).sent.counts.packets += 1;
+                return side;
+            }
             side = self.take_handshake(side, tcp, at);
         }
         if self.idle_periods.is_some() || at.saturating_sub(before) >= MIN_IDLE {
-            self.take_idle_period(side, tcp.flags, before, at);
+            self.take_idle_period(side, tcp, before, at);
         }
         let (own, peer) = self.ends.own_and_peer(side);
         let (new_before, last_data_at) = (own.sent.counts.new_bytes, own.sent.last_data_at);
@@ -67,7 +72,11 @@ impl Stream {
                 self.add_stall(stall, packet);
             }
         }
-        if tcp.length > 0 && !kind.is_no_data() {
+        if tcp.length > 0
+            && !kind.is_no_data()
+            // The handshake has its own times.
+            && !(kind.is_retransmission() && tcp.flags.all(Flags::SYN))
+        {
             self.take_data(side, ip, tcp, at, packet, (new, last_data_at), event);
         }
         if tcp.flags.any(Flags::FIN_OR_RST) {

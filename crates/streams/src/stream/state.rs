@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use model::{Side, TimeCategory};
 
+use super::syn_retries::SynRetries;
 use crate::application_protocol::ApplicationProtocol;
 use crate::direction::Direction;
 use crate::duplicates::DuplicateFilter;
@@ -55,6 +56,8 @@ pub struct Stream {
     pub handshake: Handshake,
     /// How it ended.
     pub state: StreamState,
+    /// Boxed: of most handshakes, nothing is repeated.
+    pub(super) syn_retries: Option<Box<SynRetries>>,
     /// Exchanges in which each category took time.
     pub exchanges_with: PerCategory<u32>,
     pub(super) attribution: TimeAttribution,
@@ -114,19 +117,20 @@ pub struct Handshake {
     pub syn: OptionalTime,
     /// First SYN/ACK.
     pub syn_ack: OptionalTime,
-    /// First packet of the client after that.
+    /// The first packet of the client that acknowledges it.
     pub completed: OptionalTime,
-    /// SYNs beyond the first.
+    /// SYNs beyond the first, 200 ms and more apart.
     pub syn_retransmissions: u32,
-    /// SYN/ACKs beyond the first.
+    /// SYN/ACKs beyond the first, 200 ms and more apart, with the same number.
     pub syn_ack_retransmissions: u32,
-    /// Whether a reset answered the SYN.
+    /// Whether a reset answered the last SYN.
     pub refused: bool,
 }
 
 impl Handshake {
-    /// From the first SYN to the end of the handshake.
+    /// From the first SYN to the end of the handshake, if all of it was captured.
     pub fn duration(&self) -> Option<Nanos> {
+        self.syn_ack.get()?;
         Some(self.completed.get()?.saturating_sub(self.syn.get()?))
     }
 }
@@ -212,6 +216,7 @@ impl Stream {
             last: at,
             handshake: Handshake::default(),
             state: StreamState::Open,
+            syn_retries: None,
             exchanges_with: PerCategory::default(),
             attribution: TimeAttribution::default(),
             protocol: None,

@@ -258,6 +258,16 @@ impl Table {
         self.streams.get(*place as usize)
     }
 
+    /// The same, to change it.
+    #[cold]
+    pub(crate) fn find_mut(&mut self, ends: [SocketAddr; 2]) -> Option<&mut Stream> {
+        let (key, _) = key_of(ends);
+        let is_same =
+            |place: &u32| self.streams.get(*place as usize).is_some_and(|one| has_key(one, &key));
+        let place = *self.places.find(key.hash(&self.hasher), is_same)?;
+        self.streams.get_mut(place as usize)
+    }
+
     /// The streams that are in it.
     pub fn streams(&self) -> &[Stream] {
         &self.streams

@@ -1,15 +1,20 @@
 //! SYNs that are not answered, as packets show them.
 
-use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 
-use model::{Evidence, Finding, Packets, TimeCategory};
+use model::{
+    CapturedStream, Evidence, Finding, Impact, ImpactUnit, Packets, Severity, Source, SubjectKind,
+    TimeCategory,
+};
 use text::{count, micros};
 
-use crate::captured::{Group, StreamDirection, group_directions};
-use crate::proofs::WithFigures as _;
+use crate::captured::{
+    Clients, Group, StreamDirection, carried_nothing, group_directions, stream_checks,
+};
+use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{advice, advice_about};
-use crate::words::title;
+use crate::words::{subject, title};
 
 /// `known` are servers that sockets or a load have reported.
 pub(super) fn findings(
@@ -17,16 +22,79 @@ pub(super) fn findings(
     packets: &Packets,
     known: &HashSet<SocketAddr>,
 ) -> Vec<Finding> {
-    let fresh = |direction: &StreamDirection<'_>| !known.contains(&direction.stream.server);
+    let clients = Clients::of(packets);
+    let fresh = |direction: &StreamDirection<'_>| {
+        let stream = direction.stream;
+        !known.contains(&stream.server) && !clients.is_one_of_many(stream)
+    };
     let groups = group_directions(packets, |direction| Some(direction).filter(fresh).and_then(hit));
-    groups.iter().map(|group| finding(evidence, group)).collect()
+    let mut findings: Vec<Finding> = groups.iter().map(|group| finding(evidence, group)).collect();
+    findings.extend(peers(evidence, packets, &clients));
+    findings
 }
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let stream = direction.stream;
     let retransmitted = stream.syn_retransmissions > 0 || stream.syn_ack_retransmissions > 0;
-    (!direction.server_sends && retransmitted)
-        .then(|| direction.stream.time_us(TimeCategory::SynWait))
+    let waited_us = stream.time_us(TimeCategory::SynWait);
+    let is_felt = retransmitted && waited_us > 0 && !carried_nothing(stream);
+    (!direction.server_sends && is_felt).then_some(waited_us)
+}
+
+/// One remark for the client that gets no answer from most addresses of the many that it tries.
+fn peers(evidence: &Evidence, packets: &Packets, clients: &Clients<'_>) -> Option<Finding> {
+    let is_silent = |stream: &&CapturedStream| {
+        !stream.syn_answered && stream.syn_retransmissions > 0 && clients.is_one_of_many(stream)
+    };
+    let mut silent: BTreeMap<IpAddr, (HashSet<SocketAddr>, &CapturedStream, u64)> = BTreeMap::new();
+    for stream in packets.worst.iter().filter(is_silent) {
+        let waited_us = stream.time_us(TimeCategory::SynWait);
+        let (servers, _, sum_us) =
+            silent.entry(stream.client.ip()).or_insert((HashSet::new(), stream, 0));
+        servers.insert(stream.server);
+        *sum_us = sum_us.saturating_add(waited_us);
+    }
+    let (client, (servers, worst, waited_us)) =
+        silent.into_iter().max_by_key(|(_, (servers, ..))| servers.len())?;
+    let addresses = servers.len() as u64;
+    let text = format!(
+        "{client} retransmits SYNs to {}; stream {}, to {}, {}",
+        count(addresses, "address"),
+        worst.number,
+        worst.server,
+        count(u64::from(worst.syn_retransmissions), "time"),
+    );
+    let proof = proof(Source::Packets, "proof", text)
+        .over_window(evidence, "addresses", addresses as f64, "addresses")
+        .over_window(evidence, "time lost", waited_us as f64 / 1e3, "ms");
+    let opened_none = clients.opened_none(client);
+    let what = if opened_none {
+        "no connection of it opens: something drops all its SYNs, or it scans"
+    } else {
+        "it tries many at once, as peer-to-peer programs and scans do, and uses those that answer"
+    };
+    Some(Finding {
+        cause: "syn-retransmitted".to_string(),
+        title: title(
+            format!("{} do not answer {client}", count(addresses, "address")),
+            "Many addresses do not answer",
+        ),
+        severity: if opened_none { Severity::Warning } else { Severity::Info },
+        subject: subject(SubjectKind::Host, client.to_string(), None, None, Vec::new()),
+        impact: Impact {
+            text: format!("{client} gets no answer from {}: {what}", count(addresses, "address")),
+            unit: ImpactUnit::ConnectionsLost,
+            amount: addresses as f64,
+            share: None,
+        },
+        evidence: vec![proof],
+        checks: stream_checks(evidence, worst),
+        remedies: vec![advice_about(
+            &client.to_string(),
+            format!("on {client}: which program connects to them? A firewall may drop its SYNs"),
+        )],
+        also_causes: Vec::new(),
+    })
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
@@ -94,7 +162,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use model::{Evidence, TimeCategory};
+    use model::{Evidence, Severity, StreamEnd, TimeCategory};
 
     use crate::cause::Verdict;
     use crate::fixtures::{add_stream, findings_of, healthy, set_time};
@@ -106,6 +174,7 @@ pub(super) mod tests {
         let mut evidence = healthy();
         let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         stream.syn_retransmissions = 1;
+        set_time(&mut stream.from_client, TimeCategory::SynWait, 1_000_000);
         evidence
     }
 
@@ -124,7 +193,9 @@ pub(super) mod tests {
     fn servers_that_sockets_report_are_not_reported_again() {
         let mut evidence = healthy();
         for server in ["198.18.0.2:80", "198.18.0.3:80"] {
-            add_stream(&mut evidence, "198.18.0.1:4000", server).syn_retransmissions = 3;
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", server);
+            stream.syn_retransmissions = 3;
+            set_time(&mut stream.from_client, TimeCategory::SynWait, 7_000_000);
         }
         let syn = model::SynSent {
             remote: "[::ffff:198.18.0.2]:80".parse().unwrap(),
@@ -142,9 +213,37 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn stays_quiet_without_one() {
+    fn stays_quiet_without_one_and_where_nobody_waits() {
         let mut evidence = healthy();
-        add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        // The last ACK had passed, the client had sent nothing.
+        stream.syn_ack_retransmissions = 2;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        stream.syn_retransmissions = 1;
+        set_time(&mut stream.from_client, TimeCategory::SynWait, 1_000_000);
+        stream.end = StreamEnd::Closed;
+        (stream.from_client.new_bytes, stream.from_server.new_bytes) = (0, 0);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "opened and closed, no data");
+    }
+
+    #[test]
+    fn dozens_of_peers_that_do_not_answer_are_one_remark() {
+        let mut evidence = healthy();
+        for peer in 0..40 {
+            let server = format!("198.18.1.{peer}:3{peer:03}");
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", &server);
+            stream.first_us = peer * 1_000_000;
+            if peer % 2 == 0 {
+                (stream.syn_retransmissions, stream.syn_answered) = (2, false);
+                (stream.end, stream.handshake_us) = (StreamEnd::Open, None);
+                (stream.from_client.new_bytes, stream.from_server.new_bytes) = (0, 0);
+                set_time(&mut stream.from_client, TimeCategory::SynWait, 9_000_000);
+            }
+        }
+        let findings = findings_of(rule(&evidence));
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(findings[0].title, "20 addresses do not answer 198.18.0.1");
+        assert_eq!(findings[0].severity, Severity::Info);
     }
 }
