@@ -309,10 +309,6 @@ pub struct CapturedDirection {
     pub delayed_ack_stalls: Stalls,
     /// Small segments whose acknowledgement came as late as a delayed one.
     pub acknowledged_late: u64,
-    /// Small segments that were sent while another small one was not acknowledged: Nagle's algorithm
-    /// is off.
-    #[serde(default)]
-    pub small_behind_small: u64,
     /// Exchanges in which a policer dropped segments of this end; bounded.
     #[serde(default)]
     pub policed: Vec<PolicedExchange>,

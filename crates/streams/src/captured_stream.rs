@@ -98,7 +98,6 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         zero_window_stalls: stall_sum(&stalls.closed_window),
         delayed_ack_stalls: stall_sum(&stalls.delayed_ack),
         acknowledged_late: end.acknowledged_late(),
-        small_behind_small: end.small_behind_small(),
         policed: end.policed().iter().map(|(number, found)| policed(*number, found)).collect(),
         shaped: end.shaped().map(|found| shaped(&found)),
         slow_starts: slow_starts(&end.slow_starts()),

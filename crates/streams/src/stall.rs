@@ -94,8 +94,6 @@ const ACK_DELAYS: [RangeInclusive<Nanos>; 3] =
 /// How soon after the acknowledgement the held segment leaves, at least allowed: clocks of captures
 /// are coarse.
 const MIN_RELEASE_TIME: Nanos = 2_000_000;
-/// An end may answer a SYN later by so much than it sends what an acknowledgement releases.
-const MAX_PROCESSING_TIME: Nanos = 1_000_000;
 
 /// Finds the stalls of one end.
 #[derive(Debug, Clone, Default)]
@@ -109,18 +107,17 @@ pub(crate) struct StallDetector {
     /// Small segments whose acknowledgement came as late as a delayed one, whether or not this end
     /// waited for it.
     pub(crate) acknowledged_late: u32,
-    /// Small segments that were sent while another small one was not acknowledged: Nagle's algorithm
-    /// is off (`TCP_NODELAY`), and this end does not wait.
-    pub(crate) small_behind_small: u32,
 }
 
-/// By how much an acknowledgement was delayed, beyond the round trip; `None`: it was not, as far as is
-/// known. The fastest that there was took a round trip, and round trips vary.
-fn ack_delay(own: &Direction, after: Nanos) -> Option<Nanos> {
-    let round_trip = own.round_trip.min()?;
-    let delay = after.saturating_sub(round_trip);
-    let is_late = ACK_DELAYS.iter().any(|range| range.contains(&delay));
-    (is_late && delay >= round_trip / 2).then_some(delay)
+/// By how much an acknowledgement was delayed, beyond the round trip.
+fn ack_delay(own: &Direction, after: Nanos) -> Nanos {
+    let min = own.round_trip.min().unwrap_or(0);
+    // The acknowledgement of the segment itself may be the fastest there was.
+    if min.saturating_add(MIN_RELEASE_TIME) >= after { after } else { after.saturating_sub(min) }
+}
+
+fn is_delayed_ack(delay: Nanos) -> bool {
+    ACK_DELAYS.iter().any(|range| range.contains(&delay))
 }
 
 impl StallDetector {
@@ -139,11 +136,6 @@ impl StallDetector {
             return None;
         }
         let small = tcp.length < own.mss();
-        // The last small segment is not acknowledged. A FIN does not wait, either.
-        let is_behind = self.small_sent_at.is_known() && !self.small_acknowledged_at.is_known();
-        if kind == SegmentKind::New && small && is_behind && !tcp.flags.all(Flags::FIN) {
-            self.small_behind_small = self.small_behind_small.saturating_add(1);
-        }
         let held = self
             .small_sent_at
             .get()
@@ -152,14 +144,13 @@ impl StallDetector {
         let stall = held.and_then(|(began, acknowledged)| {
             // Where the distance is not known, anything that comes soon after would seem released.
             let loop_time = loop_time?;
-            let duration = ack_delay(own, acknowledged.saturating_sub(began))?;
+            let duration = ack_delay(own, acknowledged.saturating_sub(began));
             // Away from the sender, the acknowledgement travels to it, and the released segment
-            // back: it passes no sooner than that, but for what ends take to answer other packets.
+            // back.
             let max_time = loop_time.saturating_add(MIN_RELEASE_TIME.max(loop_time / 4));
-            let min_time = (loop_time / 8 * 7).saturating_sub(MAX_PROCESSING_TIME);
-            let released = (min_time..=max_time).contains(&at.saturating_sub(acknowledged));
+            let released = at.saturating_sub(acknowledged) <= max_time;
             let reason = StallReason::DelayedAck;
-            released.then_some(OwnStall { reason, began, duration })
+            (released && is_delayed_ack(duration)).then_some(OwnStall { reason, began, duration })
         });
         self.small_acknowledged_at = OptionalTime::default();
         // Nagle's algorithm holds data back behind a small new segment only.
@@ -185,7 +176,7 @@ impl StallDetector {
             && own.in_flight() == 0
         {
             self.small_acknowledged_at = at.into();
-            let late = ack_delay(own, at.saturating_sub(sent_at)).is_some();
+            let late = is_delayed_ack(ack_delay(own, at.saturating_sub(sent_at)));
             self.acknowledged_late = self.acknowledged_late.saturating_add(u32::from(late));
         }
         self.peer_window(own, peer, tcp, at)

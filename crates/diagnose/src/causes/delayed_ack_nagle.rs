@@ -17,24 +17,16 @@
 //!
 //! ## Threshold
 //!
-//! Delays of 30 to 60, 85 to 115 or 150 to 215 ms beyond the shortest round trip,
-//! and of half a round trip or more: the fastest acknowledgement there was took a
-//! round trip, and round trips vary. The held segment leaves within 2 ms of the
-//! acknowledgement (or a quarter of the round trip to the sender, where that is
-//! more), and passes no sooner than it can have been released. At least one in five
-//! of the small segments that were acknowledged so late held something back: when
-//! somebody types slowly, acknowledgements are delayed too, but a key follows one
-//! only by chance. Further than 5 ms from the sender (there and back): at least
-//! three, and half of them. One ten-thousandth of the connection's life or more: a
-//! single wait in an hour is nothing.
-//!
-//! An end that sends a small segment while another small one is not acknowledged
-//! does not use Nagle's algorithm: one such segment for ten stalls rules them out.
+//! Delays of 30 to 60, 85 to 115 or 150 to 215 ms beyond the round trip; the held
+//! segment leaves within 2 ms of the acknowledgement (or a quarter of the round
+//! trip, where that is more). At least one in five of the small segments that were
+//! acknowledged so late held something back: when somebody types slowly,
+//! acknowledgements are delayed too, but a key follows one only by chance. Further
+//! than 5 ms from the sender (there and back): at least three, and half of them.
 //!
 //! ## Looks like it, but is not
 //!
 //! - A delayed acknowledgement that nothing waits for: it costs nothing.
-//! - Independent messages, one of which follows a late acknowledgement by chance.
 //! - Nagle's algorithm alone: the held segment waits for one round trip.
 //! - A server that takes 40 ms to answer: no acknowledgement comes before its
 //!   response, or long before.
@@ -57,13 +49,12 @@
 //! - RFC 896 (Nagle), RFC 1122, section 4.2.3.2 (delayed acknowledgements)
 //! - tcp(7): `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`
 
-use model::{Evidence, Finding, Reach, Severity, Source};
+use model::{Evidence, Finding, Reach, Source};
 use text::{count, micros, number, percent, share};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::remedies::{advice_about, route};
-use crate::severity;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "delayed-ack-nagle",
@@ -78,19 +69,11 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// One in so many of the late acknowledgements held something back.
 const ONE_IN: u64 = 5;
-/// One in so many microseconds of the stream was lost, its idle periods included: a single wait in an hour
-/// is none.
-const MAX_TIME_PER_LOST: u64 = 10_000;
-/// So many stalls for each small segment that was sent behind another: who does that often does not
-/// wait for acknowledgements.
-const MIN_STALLS_PER_SMALL_BEHIND_SMALL: u64 = 10;
 /// The same where the round trip from the capture point to the sender is longer than
 /// [`MAX_NEAR_US`], and how many there are.
 const ONE_IN_FAR: u64 = 2;
 const MIN_STALLS_FAR: u64 = 3;
 const MAX_NEAR_US: u64 = 5_000;
-/// Stalls from which on they are more than `info`.
-const MIN_STALLS_FELT: u64 = 3;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, hit, finding, |packets| {
@@ -116,10 +99,7 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     };
     let far = way_to_it.is_some_and(|us| us > MAX_NEAR_US);
     let (min_stalls, one_in) = if far { (MIN_STALLS_FAR, ONE_IN_FAR) } else { (1, ONE_IN) };
-    let often = waited.total_us.saturating_mul(MAX_TIME_PER_LOST) >= direction.stream.span_us;
-    let caused = waited.count.saturating_mul(one_in) >= sent.acknowledged_late;
-    let nodelay = sent.small_behind_small.saturating_mul(MIN_STALLS_PER_SMALL_BEHIND_SMALL);
-    (waited.count >= min_stalls && often && caused && nodelay <= waited.count)
+    (waited.count >= min_stalls && waited.count.saturating_mul(one_in) >= sent.acknowledged_late)
         .then_some(waited.total_us)
 }
 
@@ -171,11 +151,6 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         ],
     );
     finding.subject.name = format!("{sender} (sender) · {}", finding.subject.name);
-    finding.severity = match stalls {
-        // A few are no habit of the application.
-        ..MIN_STALLS_FELT => Severity::Info,
-        _ => severity::of_lost_time(group.lost_us, stalls, group.time_share()),
-    };
     finding
 }
 
@@ -214,27 +189,6 @@ pub(super) mod tests {
     fn stays_quiet_when_late_acknowledgements_held_nothing() {
         assert!(matches!(rule(&waiting(0, 40)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&waiting(1, 40)), Verdict::RuledOut(_)), "chance");
-    }
-
-    #[test]
-    fn stays_quiet_for_a_single_wait_in_an_hour_and_with_nodelay() {
-        let mut evidence = waiting(1, 1);
-        evidence.packets.as_mut().unwrap().worst[0].span_us = 3_600_000_000;
-        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
-        let mut evidence = waiting(5, 6);
-        let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
-        sent.small_behind_small = 1;
-        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
-    }
-
-    #[test]
-    fn a_few_stalls_are_info() {
-        let severity = |stalls: u64| {
-            let mut evidence = waiting(stalls, stalls);
-            evidence.packets.as_mut().unwrap().worst[0].to_server_us = Some(100);
-            findings_of(rule(&evidence))[0].severity
-        };
-        assert_eq!((severity(1), severity(40)), (Severity::Info, Severity::Critical));
     }
 
     #[test]

@@ -176,11 +176,6 @@ impl End {
         self.stalls.acknowledged_late.into()
     }
 
-    /// Small segments of this end that were sent while another small one was not acknowledged.
-    pub fn small_behind_small(&self) -> u64 {
-        self.stalls.small_behind_small.into()
-    }
-
     /// Responses of this end of which a policer dropped a part, with the numbers of their
     /// exchanges.
     pub fn policed(&self) -> &[(u32, PolicedResponse)] {
