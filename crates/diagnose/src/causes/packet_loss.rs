@@ -98,6 +98,8 @@ const MIN_TIME_US: u64 = 10_000;
 /// Time that a sender waits before a receiver does not answer any more: the first timeout
 /// (RFC 6298, 2.1).
 const MIN_UNANSWERED_US: u64 = 1_000_000;
+/// A receiver so near the capture point, microseconds, is likely to be the host that captures.
+const MAX_NEAR_US: u64 = 1_000;
 /// Round trips that show whether there was a queue.
 const MIN_ROUND_TRIPS: u64 = 20;
 /// Share of the round trips that are long from which on a queue was full.
@@ -161,6 +163,19 @@ fn queue_was_full(direction: StreamDirection<'_>) -> Option<bool> {
     )
 }
 
+/// The round trip from the capture point to a near receiver behind which most of the lost segments
+/// were captured: they were not lost on the path before it.
+fn lost_behind(direction: StreamDirection<'_>) -> Option<u64> {
+    let (stream, sent) = (direction.stream, direction.sent());
+    let (to_receiver, to_sender) = match direction.server_sends {
+        true => (stream.to_client_us?, stream.to_server_us?),
+        false => (stream.to_server_us?, stream.to_client_us?),
+    };
+    let is_near = to_receiver <= MAX_NEAR_US && to_receiver.saturating_mul(4) <= to_sender;
+    let lost_before = sent.retransmissions_original_not_captured;
+    (is_near && lost_before.saturating_mul(2) < sent.lost()).then_some(to_receiver)
+}
+
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let direction = group.worst();
     if is_silent(direction) {
@@ -207,6 +222,15 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             },
         );
         proofs.push(group.proof(evidence, "why", text));
+    }
+    if let Some(us) = lost_behind(direction) {
+        let text = format!(
+            "they had passed the capture point, {} from {}: lost on the last link, or by that host \
+             itself (nstat -az TcpExtTCPRcvQDrop TcpExtTCPBacklogDrop TcpInCsumErrors)",
+            micros(us),
+            group.receiving_host()
+        );
+        proofs.push(group.proof(evidence, "where", text));
     }
     let sender = group.sender();
     let text = format!(
@@ -311,6 +335,21 @@ pub(super) mod tests {
         assert!(matches!(rule(&silent(4, 900_000)), Verdict::RuledOut(_)));
         // Nobody waited.
         assert!(matches!(rule(&silent(4, 0)), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn what_had_passed_the_capture_point_at_its_receiver_was_lost_behind_it() {
+        for (not_captured, behind) in [(0, true), (7, false)] {
+            let mut evidence = lossy(7, 100_000);
+            let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+            (stream.to_client_us, stream.to_server_us) = (Some(50), Some(40_000));
+            let sent = &mut stream.from_server;
+            sent.fast_retransmissions = 7 - not_captured;
+            sent.retransmissions_original_not_captured = not_captured;
+            let finding = &findings_of(rule(&evidence))[0];
+            let found = finding.evidence.iter().any(|proof| proof.label == "where");
+            assert_eq!(found, behind);
+        }
     }
 
     #[test]

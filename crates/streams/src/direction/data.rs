@@ -10,6 +10,8 @@ use crate::sequence::Sequence;
 use crate::sequence_gaps::Gap;
 use crate::time::Nanos;
 
+/// Most data of a SYN, bytes: one segment of Ethernet.
+const MAX_SYN_DATA: u32 = 1460;
 /// The largest shift of a window (RFC 7323, 2.3).
 const MAX_WINDOW_SCALE: u32 = 14;
 
@@ -59,7 +61,9 @@ impl Direction {
             (self.first, self.next, self.acknowledged) = (first, first, first);
         }
         let flags = u32::from(tcp.flags.all(Flags::SYN)) + u32::from(tcp.flags.all(Flags::FIN));
-        let length = tcp.length.saturating_add(flags);
+        // What a SYN carries fits in one segment (RFC 7413): more is a damaged length.
+        let is_damaged = tcp.flags.all(Flags::SYN) && tcp.length > MAX_SYN_DATA;
+        let length = if is_damaged { flags } else { tcp.length.saturating_add(flags) };
         let mut from = self.next.near(tcp.sequence);
         if self.counts.new_bytes == 0 && from != self.first && length > 0 {
             from = self.begin_again(tcp, from);
