@@ -171,11 +171,6 @@ impl Direction {
         self.first.known().map(Sequence::header)
     }
 
-    /// The next packet begins its sequence: what it sent before was of another handshake.
-    pub(crate) fn begin_again(&mut self) {
-        self.first = Sequence::default();
-    }
-
     /// Keeps the peer's right edges for this time: that end is so far away.
     pub(crate) fn keep_right_edges(&mut self, time: Nanos) {
         self.right_edges.get_or_insert_default().keep_for(time);

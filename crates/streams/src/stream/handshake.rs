@@ -95,7 +95,7 @@ impl Stream {
             // Both ends open it at the same time.
             (_, false) => {}
             (false, true) if handshake.syn.is_known() => self.take_repeated_syn(at),
-            (true, true) if handshake.syn_ack.is_known() => self.take_repeated_syn_ack(tcp, at),
+            (true, true) if handshake.syn_ack.is_known() => self.take_repeated_syn_ack(at),
             (false, true) => {
                 handshake.syn = at.into();
                 self.attribute_until(at, Side::Client, TimeCategory::Connect);
@@ -142,7 +142,7 @@ impl Stream {
     /// The server's SYN/ACK comes again: what the client sent did not arrive, or the server does not
     /// take it, or the client does not answer.
     #[cold]
-    fn take_repeated_syn_ack(&mut self, tcp: &Tcp<'_>, at: Nanos) {
+    fn take_repeated_syn_ack(&mut self, at: Nanos) {
         let handshake = &mut self.handshake;
         let retries = self.syn_retries.get_or_insert_default();
         let last = retries.last_syn_ack.get().or(handshake.syn_ack.get());
@@ -154,10 +154,6 @@ impl Stream {
         handshake.syn_ack_retransmissions = handshake.syn_ack_retransmissions.saturating_add(1);
         if !handshake.completed.is_known() {
             retries.unanswered_until = at.into();
-            if self.ends.server.sent.first_sequence() != Some(tcp.sequence) {
-                // The server had forgotten the first one.
-                self.ends.server.sent.begin_again();
-            }
             return;
         }
         // A server that waits for data (TCP_DEFER_ACCEPT) repeats it, too, and nobody waits. But a
