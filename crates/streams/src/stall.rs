@@ -169,7 +169,8 @@ impl StallDetector {
             // back: what passes sooner left before the acknowledgement came. The way may be shorter
             // than measured, but not by half.
             let max_time = loop_time.saturating_add(MIN_RELEASE_TIME.max(loop_time / 4));
-            let released = (loop_time / 2..=max_time).contains(&at.saturating_sub(acknowledged));
+            let min_time = loop_time.saturating_sub(MIN_RELEASE_TIME) / 2;
+            let released = (min_time..=max_time).contains(&at.saturating_sub(acknowledged));
             let reason = StallReason::DelayedAck;
             released.then_some(OwnStall { reason, began, duration })
         });
