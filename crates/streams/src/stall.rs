@@ -91,6 +91,11 @@ impl StallSum {
 /// Windows, 100 ms of the BSDs and macOS, 200 ms of older Windows.
 const ACK_DELAYS: [RangeInclusive<Nanos>; 3] =
     [30_000_000..=60_000_000, 85_000_000..=115_000_000, 150_000_000..=215_000_000];
+/// The same where the round trip is a small part of it: no path explains such a time, and ticks of
+/// the timer stretch it.
+const ACK_DELAYS_NEAR: RangeInclusive<Nanos> = 30_000_000..=260_000_000;
+/// That part of the delay.
+const NEAR_PART: Nanos = 4;
 /// How soon after the acknowledgement the held segment leaves, at least allowed: clocks of captures
 /// are coarse.
 const MIN_RELEASE_TIME: Nanos = 2_000_000;
@@ -102,6 +107,11 @@ pub(crate) struct StallDetector {
     closed_since: OptionalTime,
     /// When a small segment left after which this end sent nothing.
     small_sent_at: OptionalTime,
+    /// Whether that segment is so small that it is below any MSS that the path may leave.
+    is_tiny: bool,
+    /// Whether this end has sent a small segment while another was in flight: Nagle's algorithm is
+    /// off (`TCP_NODELAY`).
+    sends_at_once: bool,
     /// When a pure acknowledgement covered that segment.
     small_acknowledged_at: OptionalTime,
     /// Small segments whose acknowledgement came as late as a delayed one, whether or not this end
@@ -109,20 +119,20 @@ pub(crate) struct StallDetector {
     pub(crate) acknowledged_late: u32,
 }
 
-/// By how much an acknowledgement was delayed, beyond the round trip.
-fn ack_delay(own: &Direction, after: Nanos) -> Nanos {
-    let min = own.round_trip.min().unwrap_or(0);
-    // The acknowledgement of the segment itself may be the fastest there was.
-    if min.saturating_add(MIN_RELEASE_TIME) >= after { after } else { after.saturating_sub(min) }
-}
-
-fn is_delayed_ack(delay: Nanos) -> bool {
-    ACK_DELAYS.iter().any(|range| range.contains(&delay))
+/// Whether an acknowledgement after this time was delayed; if so, by how much, beyond the round trip.
+/// The shortest time of all is a round trip, however long it is: only the handshake can show less.
+fn ack_delay(own: &Direction, path: Option<Nanos>, after: Nanos) -> Option<Nanos> {
+    let round_trip = [own.round_trip.min(), path].into_iter().flatten().min()?;
+    let delay = after.saturating_sub(round_trip);
+    let is_near = round_trip.saturating_mul(NEAR_PART) <= delay;
+    let is_delayed = ACK_DELAYS.iter().any(|range| range.contains(&delay))
+        || (is_near && ACK_DELAYS_NEAR.contains(&delay));
+    is_delayed.then_some(delay)
 }
 
 impl StallDetector {
     /// This end sent a packet. `loop_time` is the time from the capture point to this end and
-    /// back, where it is known.
+    /// back, where it is known; `path` the same to its peer.
     #[inline]
     pub(crate) fn own_packet(
         &mut self,
@@ -131,30 +141,43 @@ impl StallDetector {
         tcp: &Tcp<'_>,
         at: Nanos,
         loop_time: Option<Nanos>,
+        path: Option<Nanos>,
     ) -> Option<OwnStall> {
         if tcp.length == 0 {
             return None;
         }
         let small = tcp.length < own.mss();
+        let is_tiny = kind == SegmentKind::New && tcp.length < own.mss() / 2;
+        // The last segment of a stream is never held, and a window may cut segments.
+        self.sends_at_once |= is_tiny
+            && self.is_tiny
+            && self.small_sent_at.is_known()
+            && !self.small_acknowledged_at.is_known()
+            && !own.window_full
+            && !tcp.flags.all(Flags::FIN);
         let held = self
             .small_sent_at
             .get()
             .zip(self.small_acknowledged_at.get())
-            .filter(|_| kind == SegmentKind::New && small && !own.window_full);
+            .filter(|_| kind == SegmentKind::New && small && !own.window_full)
+            .filter(|_| !self.sends_at_once);
         let stall = held.and_then(|(began, acknowledged)| {
             // Where the distance is not known, anything that comes soon after would seem released.
             let loop_time = loop_time?;
-            let duration = ack_delay(own, acknowledged.saturating_sub(began));
+            let duration = ack_delay(own, path, acknowledged.saturating_sub(began))?;
             // Away from the sender, the acknowledgement travels to it, and the released segment
-            // back.
+            // back: what passes sooner left before the acknowledgement came. The way may be shorter
+            // than measured, but not by half.
             let max_time = loop_time.saturating_add(MIN_RELEASE_TIME.max(loop_time / 4));
-            let released = at.saturating_sub(acknowledged) <= max_time;
+            let min_time = loop_time.saturating_sub(MIN_RELEASE_TIME) / 2;
+            let released = (min_time..=max_time).contains(&at.saturating_sub(acknowledged));
             let reason = StallReason::DelayedAck;
-            (released && is_delayed_ack(duration)).then_some(OwnStall { reason, began, duration })
+            released.then_some(OwnStall { reason, began, duration })
         });
         self.small_acknowledged_at = OptionalTime::default();
         // Nagle's algorithm holds data back behind a small new segment only.
         self.small_sent_at = (kind == SegmentKind::New && small).then_some(at).into();
+        self.is_tiny = is_tiny;
         stall
     }
 
@@ -166,6 +189,7 @@ impl StallDetector {
         peer: &Direction,
         tcp: &Tcp<'_>,
         at: Nanos,
+        path: Option<Nanos>,
     ) -> Option<OwnStall> {
         if tcp.length > 0 || tcp.flags.all(Flags::FIN) || tcp.flags.all(Flags::SYN) {
             // The peer had something to send: its acknowledgement came along.
@@ -176,8 +200,9 @@ impl StallDetector {
             && own.in_flight() == 0
         {
             self.small_acknowledged_at = at.into();
-            let late = is_delayed_ack(ack_delay(own, at.saturating_sub(sent_at)));
-            self.acknowledged_late = self.acknowledged_late.saturating_add(u32::from(late));
+            let late = ack_delay(own, path, at.saturating_sub(sent_at));
+            self.acknowledged_late =
+                self.acknowledged_late.saturating_add(u32::from(late.is_some()));
         }
         self.peer_window(own, peer, tcp, at)
     }

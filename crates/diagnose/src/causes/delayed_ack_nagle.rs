@@ -17,17 +17,26 @@
 //!
 //! ## Threshold
 //!
-//! Delays of 30 to 60, 85 to 115 or 150 to 215 ms beyond the round trip; the held
-//! segment leaves within 2 ms of the acknowledgement (or a quarter of the round
-//! trip, where that is more). At least one in five of the small segments that were
+//! Delays of 30 to 60, 85 to 115 or 150 to 215 ms beyond the round trip, or of
+//! 30 to 260 ms where they are at least four times the round trip. The held
+//! segment passes within 2 ms of the acknowledgement, plus the way to the
+//! sender and back (and a quarter of it, where that is more), and not before
+//! half of that way. At least one in five of the small segments that were
 //! acknowledged so late held something back: when somebody types slowly,
-//! acknowledgements are delayed too, but a key follows one only by chance. Further
-//! than 5 ms from the sender (there and back): at least three, and half of them.
+//! acknowledgements are delayed too, but a key follows one only by chance.
+//! Further than 5 ms from the sender (there and back): at least three in a
+//! stream, and half of them.
+//!
+//! All streams of the service together: at least three stalls, and one for ten
+//! exchanges or a second in all. Nobody feels a single wait of 40 ms.
 //!
 //! ## Looks like it, but is not
 //!
 //! - A delayed acknowledgement that nothing waits for: it costs nothing.
-//! - Nagle's algorithm alone: the held segment waits for one round trip.
+//! - Nagle's algorithm alone: the held segment waits for one round trip. The
+//!   shortest acknowledgement of a stream is a round trip, however long it took.
+//! - A sender without Nagle's algorithm: it has sent a small segment while another
+//!   was in flight, so what it sends after a late acknowledgement was not held.
 //! - A server that takes 40 ms to answer: no acknowledgement comes before its
 //!   response, or long before.
 //!
@@ -49,10 +58,10 @@
 //! - RFC 896 (Nagle), RFC 1122, section 4.2.3.2 (delayed acknowledgements)
 //! - tcp(7): `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`
 
-use model::{Evidence, Finding, Reach, Source};
+use model::{Evidence, Finding, Packets, Reach, Source};
 use text::{count, micros, number, percent, share};
 
-use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::captured::{Group, StreamDirection, group_directions};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::remedies::{advice_about, route};
 
@@ -74,18 +83,46 @@ const ONE_IN: u64 = 5;
 const ONE_IN_FAR: u64 = 2;
 const MIN_STALLS_FAR: u64 = 3;
 const MAX_NEAR_US: u64 = 5_000;
+/// Fewer stalls of a service are no finding.
+const MIN_STALLS: u64 = 3;
+/// One stall for so many exchanges is worth a finding, whatever it costs.
+const MAX_EXCHANGES_PER_STALL: u64 = 10;
+/// So is this time in all, microseconds.
+const MIN_LOST_US: u64 = 1_000_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict_from_packets(evidence, hit, finding, |packets| {
-        let late = packets
-            .directions()
-            .map(|direction| direction.acknowledged_late)
-            .fold(0, u64::saturating_add);
-        match late {
-            0 => "Nagle with delayed ACKs (no late ACK)".to_string(),
-            _ => format!("Nagle with delayed ACKs ({})", count(late, "late ACK")),
-        }
-    })
+    let Some(packets) = &evidence.packets else {
+        return Verdict::nothing_to_check();
+    };
+    let groups = group_directions(packets, hit);
+    let findings = groups.iter().filter(|group| matters(group));
+    let findings = findings.map(|group| finding(evidence, group)).collect();
+    Verdict::from_findings(findings, || why_ruled_out(packets, &groups))
+}
+
+/// Whether stalls are so frequent, or cost so much, that somebody feels them.
+fn matters(group: &Group<'_>) -> bool {
+    let stalls = stalls(group);
+    let frequent = stalls.saturating_mul(MAX_EXCHANGES_PER_STALL) >= group.exchanges();
+    stalls >= MIN_STALLS && (frequent || group.lost_us >= MIN_LOST_US)
+}
+
+fn stalls(group: &Group<'_>) -> u64 {
+    group.sum(|sent| sent.delayed_ack_stalls.count)
+}
+
+fn why_ruled_out(packets: &Packets, groups: &[Group<'_>]) -> String {
+    let sum = |of: fn(&Group<'_>) -> u64| groups.iter().map(of).fold(0, u64::saturating_add);
+    let stalls = sum(stalls);
+    if stalls > 0 {
+        let lost = micros(sum(|group| group.lost_us));
+        return format!("Nagle with delayed ACKs ({}, {lost} in all)", count(stalls, "stall"));
+    }
+    let late = packets.directions().map(|direction| direction.acknowledged_late);
+    match late.fold(0, u64::saturating_add) {
+        0 => "Nagle with delayed ACKs (no late ACK)".to_string(),
+        late => format!("Nagle with delayed ACKs ({})", count(late, "late ACK")),
+    }
 }
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {
@@ -106,7 +143,7 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let direction = group.worst();
     let longest = direction.sent().delayed_ack_stalls;
-    let stalls = group.sum(|sent| sent.delayed_ack_stalls.count);
+    let stalls = stalls(group);
     let mean = group.lost_us / stalls.max(1);
     let exchanges = group.exchanges();
     let sender = group.sender();
@@ -168,7 +205,9 @@ pub(super) mod tests {
 
     fn waiting(count: u64, late: u64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        stream.to_server_us = Some(100);
+        let sent = &mut stream.from_server;
         let total_us = count * 40_000;
         set_time(sent, TimeCategory::DelayedAck, total_us);
         sent.delayed_ack_stalls =
@@ -189,6 +228,35 @@ pub(super) mod tests {
     fn stays_quiet_when_late_acknowledgements_held_nothing() {
         assert!(matches!(rule(&waiting(0, 40)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&waiting(1, 40)), Verdict::RuledOut(_)), "chance");
+    }
+
+    #[test]
+    fn a_few_short_stalls_are_ruled_out_with_their_time() {
+        let ruled_out = |evidence: &Evidence| match rule(evidence) {
+            Verdict::RuledOut(why) => why,
+            verdict => panic!("{verdict:?}"),
+        };
+        assert_eq!(ruled_out(&waiting(1, 1)), "Nagle with delayed ACKs (1 stall, 40 ms in all)");
+        let mut evidence = waiting(4, 4);
+        let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+        stream.exchanges = 41;
+        assert_eq!(ruled_out(&evidence), "Nagle with delayed ACKs (4 stalls, 160 ms in all)");
+        let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+        stream.exchanges = 40;
+        findings_of(rule(&evidence));
+        // Few of many, but a second in all.
+        let mut evidence = waiting(25, 25);
+        evidence.packets.as_mut().unwrap().worst[0].exchanges = 10_000;
+        findings_of(rule(&evidence));
+    }
+
+    #[test]
+    fn the_same_stall_in_several_connections_counts() {
+        let mut evidence = waiting(1, 1);
+        let of_three = evidence.packets.as_mut().unwrap();
+        let stream = of_three.worst[0].clone();
+        of_three.worst.extend([stream.clone(), stream]);
+        assert_eq!(findings_of(rule(&evidence)).len(), 1);
     }
 
     #[test]

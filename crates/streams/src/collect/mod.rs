@@ -25,6 +25,8 @@ mod bounded_memory_tests;
 #[cfg(test)]
 mod capture_artefact_tests;
 #[cfg(test)]
+mod delayed_ack_tests;
+#[cfg(test)]
 mod handshake_tests;
 #[cfg(test)]
 mod idle_and_window_tests;

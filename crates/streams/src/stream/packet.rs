@@ -62,8 +62,9 @@ impl Stream {
         if peer.sent.in_flight() == 0 {
             self.exchanges.acknowledged(side.other(), at);
         }
-        let peer_stall = peer.stalls.peer_packet(&peer.sent, &own.sent, tcp, at);
-        let own_stall = own.stalls.own_packet(&own.sent, kind, tcp, at, own.loop_time());
+        let (way, peer_way) = (own.loop_time(), peer.loop_time());
+        let peer_stall = peer.stalls.peer_packet(&peer.sent, &own.sent, tcp, at, way);
+        let own_stall = own.stalls.own_packet(&own.sent, kind, tcp, at, way, peer_way);
         event.kind = kind;
         if peer_stall.is_some() || own_stall.is_some() {
             let peer_stall = peer_stall.map(|stall| stall.of(side.other()));
