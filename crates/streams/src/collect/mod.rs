@@ -28,5 +28,7 @@ mod idle_and_window_tests;
 mod shard_tests;
 #[cfg(test)]
 mod test_connection;
+#[cfg(test)]
+mod think_time_tests;
 
 pub use collector::{Collected, CollectedSegment, Collector, MemoryLimits};

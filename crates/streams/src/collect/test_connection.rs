@@ -12,6 +12,8 @@ pub(super) const ACK: u8 = 16;
 pub(super) struct TestConnection {
     /// Snap length: bytes of a packet that are captured.
     pub(super) snap_length: usize,
+    /// Whether the server's SYN/ACK offers an MSS.
+    pub(super) offers_mss: bool,
     collector: Collector,
     packets: u16,
 }
@@ -19,7 +21,12 @@ pub(super) struct TestConnection {
 impl TestConnection {
     /// Without a packet so far.
     pub(super) fn new() -> Self {
-        TestConnection { snap_length: usize::MAX, collector: Collector::default(), packets: 0 }
+        TestConnection {
+            snap_length: usize::MAX,
+            offers_mss: true,
+            collector: Collector::default(),
+            packets: 0,
+        }
     }
 
     /// A packet whose time stamp is its millisecond; `tcp`: sequence number, acknowledgement, echoed
@@ -35,7 +42,7 @@ impl TestConnection {
         let [seq, ack, echo, length] = tcp;
         self.packets += 1;
         let mut options = Vec::new();
-        if flags & SYN != 0 {
+        if flags & SYN != 0 && (to_server || self.offers_mss) {
             options.extend([2, 4, 5, 180, 1, 3, 3, 8]);
         }
         options.extend([1, 1, 8, 10]);
