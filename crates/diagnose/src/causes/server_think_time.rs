@@ -13,6 +13,12 @@
 //! server, summed over all exchanges. Where HTTP/1 is in clear, the requests with
 //! the longest think time.
 //!
+//! Time that the path took for certain is not think time either: a proxy or NAT
+//! that acknowledges data long before the server can have it waited for the server
+//! when it answered the SYN, so the handshake is the round trip; and a kernel
+//! delays an acknowledgement 200 ms at most, so a request acknowledged later came
+//! later.
+//!
 //! ## Threshold
 //!
 //! More than half of the active time (all but idle periods), and 100 ms or more for
@@ -21,7 +27,8 @@
 //! expected. Where it is not HTTP in clear, 5 s or more for each exchange is
 //! no finding when both ends send less than 128 bytes for each exchange, or the
 //! handshake was not captured: either end may be the client, and keepalives look
-//! the same.
+//! the same. So is 1 s or more for each exchange when the server also pauses a
+//! quarter as long and then sends on, unasked: messages, not answers.
 //!
 //! ## Looks like it, but is not
 //!
@@ -30,6 +37,10 @@
 //!   service.
 //! - Protocols in which either end sends when it likes (BGP, IRC, OpenFlow): what
 //!   arrives 30 s later responds to nothing.
+//! - A proxy on the path that answers even the SYN (its SYN/ACK offers no MSS): how
+//!   far the server is behind it cannot be known, and nothing is named.
+//! - A request that is never answered before an end closes the stream: whether an
+//!   answer was to come is not known.
 //! - A full accept queue: the request waits in the kernel, which acknowledges it.
 //!   See accept-queue-overflow on that host.
 //!
@@ -78,6 +89,10 @@ const MIN_TIME_SHARE: f64 = 0.5;
 const MIN_KEEPALIVE_INTERVAL_US: u64 = 5_000_000;
 /// Bytes of a keepalive.
 const MAX_KEEPALIVE_BYTES: u64 = 128;
+/// Think time from which on a server that also sends unasked may just have no news.
+const MIN_MESSAGE_INTERVAL_US: u64 = 1_000_000;
+/// Part of the think time that the pauses before what it sends unasked are.
+const MESSAGE_PAUSE_PART: u64 = 4;
 /// Slow requests that are listed, and characters of each.
 const MAX_REQUESTS_LISTED: usize = 3;
 const MAX_REQUEST_CHARACTERS: usize = 44;
@@ -119,9 +134,11 @@ fn may_be_idle(direction: StreamDirection<'_>, each_us: u64) -> bool {
     let exchanges = stream.exchanges.max(1);
     let small =
         stream.directions().iter().all(|sent| sent.new_bytes / exchanges < MAX_KEEPALIVE_BYTES);
-    each_us >= MIN_KEEPALIVE_INTERVAL_US
-        && stream.statuses.is_empty()
-        && (small || !stream.roles_known)
+    let seldom = each_us >= MIN_KEEPALIVE_INTERVAL_US && (small || !stream.roles_known);
+    let pauses_us = direction.sent().time_us(TimeCategory::Application);
+    let unasked = each_us >= MIN_MESSAGE_INTERVAL_US
+        && pauses_us >= each_us.saturating_mul(exchanges) / MESSAGE_PAUSE_PART;
+    stream.statuses.is_empty() && (seldom || unasked)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
@@ -236,6 +253,26 @@ pub(super) mod tests {
         assert!(matches!(rule(&seldom(40_000, false)), Verdict::RuledOut(_)));
         assert_eq!(findings_of(rule(&seldom(40_000, true))).len(), 1, "a long report");
         let mut http = seldom(400, false);
+        http.packets.as_mut().unwrap().worst[0].statuses =
+            vec![model::StatusCount { status: 200, count: 10 }];
+        assert_eq!(findings_of(rule(&http)).len(), 1, "HTTP only responds");
+    }
+
+    #[test]
+    fn stays_quiet_for_a_server_that_also_sends_unasked() {
+        // Ten exchanges of 2 s each; between them the server paused, and sent on.
+        let chat = |pauses_us: u64| {
+            let mut evidence = thinking(20_000_000);
+            let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+            (stream.exchanges, stream.roles_known) = (10, true);
+            stream.statuses.clear();
+            set_time(&mut stream.from_server, TimeCategory::Application, pauses_us);
+            add_up_services(&mut evidence, 150_000);
+            evidence
+        };
+        assert!(matches!(rule(&chat(6_000_000)), Verdict::RuledOut(_)));
+        assert_eq!(findings_of(rule(&chat(1_000_000))).len(), 1, "it answers");
+        let mut http = chat(6_000_000);
         http.packets.as_mut().unwrap().worst[0].statuses =
             vec![model::StatusCount { status: 200, count: 10 }];
         assert_eq!(findings_of(rule(&http)).len(), 1, "HTTP only responds");

@@ -36,5 +36,7 @@ mod loss_tests;
 mod shard_tests;
 #[cfg(test)]
 mod test_connection;
+#[cfg(test)]
+mod think_time_tests;
 
 pub use collector::{Collected, CollectedSegment, Collector, MemoryLimits};

@@ -20,6 +20,8 @@ pub(super) struct TestConnection {
     pub(super) clock: Option<u32>,
     /// Hop limit of the next packets.
     pub(super) hops: u8,
+    /// Whether the server's SYN/ACK offers an MSS.
+    pub(super) offers_mss: bool,
     collector: Collector,
     packets: u16,
 }
@@ -32,6 +34,7 @@ impl TestConnection {
             held: None,
             clock: None,
             hops: 64,
+            offers_mss: true,
             collector: Collector::default(),
             packets: 0,
         }
@@ -50,7 +53,7 @@ impl TestConnection {
         let [seq, ack, echo, length] = tcp;
         self.packets += 1;
         let mut options = Vec::new();
-        if flags & SYN != 0 {
+        if flags & SYN != 0 && (to_server || self.offers_mss) {
             options.extend([2, 4, 5, 180, 1, 3, 3, 8]);
         }
         options.extend([1, 1, 8, 10]);

@@ -11,6 +11,13 @@ use crate::time::Nanos;
 
 /// A time above a round trip, and half a round trip, from which on it is no jitter of the path.
 const MIN_LATENESS: Nanos = 1_000_000;
+/// Longest time that kernels delay an acknowledgement (Linux: `TCP_DELACK_MAX`).
+const MAX_ACK_DELAY: Nanos = 200_000_000;
+/// Data that is acknowledged in less than this part of the handshake's round trip does not reach the
+/// server before: jitter and queues of a path change its round trip less.
+const PROXY_RATIO: Nanos = 8;
+/// A handshake's round trip from which on the difference matters.
+const MIN_PATH_BEHIND_PROXY: Nanos = 10_000_000;
 
 impl Stream {
     /// Data passes: attributes the time since the last data.
@@ -55,9 +62,9 @@ impl Stream {
             self.attribute_continued(side, at);
         } else {
             // The path to this end and back; the rest it took itself.
-            let loop_time = self.ends.get(side).loop_time().unwrap_or(0);
             let own_time = self.own_time_category(side, last_sender);
-            self.attribute_split(at, side, (loop_time, TimeCategory::Network), own_time);
+            let path = self.path_of_answer(side, own_time);
+            self.attribute_split(at, side, (path, TimeCategory::Network), own_time);
         }
     }
 
@@ -68,7 +75,44 @@ impl Stream {
             Some(requester) => requester != side,
             None => false,
         };
-        if is_response { TimeCategory::ServerThink } else { TimeCategory::ClientIdle }
+        match is_response {
+            // How far the server is behind what answers for it is not known.
+            true if self.is_answered_on_the_path() => TimeCategory::Unexplained,
+            true => TimeCategory::ServerThink,
+            false => TimeCategory::ClientIdle,
+        }
+    }
+
+    /// How much of the time before an end's answer the path took at least.
+    fn path_of_answer(&self, side: Side, own_time: TimeCategory) -> Nanos {
+        let loop_time = self.ends.get(side).loop_time().unwrap_or(0);
+        if own_time != TimeCategory::ServerThink {
+            return loop_time;
+        }
+        // A kernel does not delay an acknowledgement longer: so late, the request came late.
+        let acknowledged = self.exchanges.current().and_then(|exchange| {
+            let acknowledged_at = exchange.request_acknowledged.get()?;
+            Some(acknowledged_at.saturating_sub(exchange.request_ended))
+        });
+        let before_request_came = acknowledged.unwrap_or(0).saturating_sub(MAX_ACK_DELAY);
+        loop_time.max(before_request_came).max(self.path_behind_proxy(side).unwrap_or(0))
+    }
+
+    /// The handshake's round trip, where data is acknowledged so much sooner that it is not the
+    /// server that acknowledges it: a proxy or NAT that waited for the server's SYN/ACK, nothing
+    /// else.
+    pub(crate) fn path_behind_proxy(&self, side: Side) -> Option<Nanos> {
+        let syn_time = self.syn_time().filter(|_| side == Side::Server)?;
+        let from_data = self.ends.get(side.other()).sent.round_trip.min()?;
+        let is_proxied = syn_time > MIN_PATH_BEHIND_PROXY && from_data < syn_time / PROXY_RATIO;
+        is_proxied.then_some(syn_time)
+    }
+
+    /// Whether something on the path answers the SYN: only a proxy that has no server yet offers no
+    /// MSS to a client that does.
+    fn is_answered_on_the_path(&self) -> bool {
+        let (client, server) = (&self.ends.client.sent, &self.ends.server.sent);
+        self.syn_time().is_some() && client.mss_option.is_some() && server.mss_option.is_none()
     }
 
     /// The same end sends on, perhaps because an acknowledgement has come.

@@ -2,7 +2,7 @@
 
 use model::{Side, TimeCategory};
 
-use super::state::{End, Stream};
+use super::state::{End, Stream, StreamState};
 use crate::stall::Stall;
 
 impl Stream {
@@ -69,8 +69,11 @@ impl Stream {
             }
         } else if self.ends.iter().any(|end| end.sent.in_flight() > 1) {
             TimeCategory::Unexplained
-        } else if waits_for_server {
+        } else if waits_for_server && self.state == StreamState::Open {
             TimeCategory::ServerThink
+        } else if waits_for_server {
+            // No answer ever came: whether one was to come is not known.
+            TimeCategory::Unexplained
         } else {
             TimeCategory::ClientIdle
         }

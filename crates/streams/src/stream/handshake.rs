@@ -193,6 +193,16 @@ impl Stream {
         self.ends.server.loop_time = server.into();
     }
 
+    /// From the SYN to its answer; `None`: not seen, or which of several SYNs was answered is not
+    /// known.
+    pub(super) fn syn_time(&self) -> Option<Nanos> {
+        let handshake = &self.handshake;
+        let is_retransmitted =
+            handshake.syn_retransmissions > 0 || handshake.syn_ack_retransmissions > 0;
+        let (answered, sent) = (handshake.syn_ack.get()?, handshake.syn.get()?);
+        (!is_retransmitted).then(|| answered.saturating_sub(sent).max(0))
+    }
+
     fn shortest_loop_time(&self, side: Side) -> Option<Nanos> {
         let handshake = &self.handshake;
         let is_retransmitted =

@@ -1,0 +1,83 @@
+//! Tests of what is the server's think time, and what is the path's.
+
+use model::{CapturedDirection, TimeCategory};
+
+use super::test_connection::{ACK, SYN, TestConnection, timestamp};
+
+const FIN: u8 = 1;
+
+/// A handshake in which the SYN is answered after so many microseconds.
+fn opened(mut connection: TestConnection, answered: u64) -> TestConnection {
+    connection.packet(0, true, SYN, [0, 0, 0, 0], 60_000);
+    connection.packet(answered, false, SYN | ACK, [0, 1, 1, 0], 60_000);
+    connection.packet(answered + 20, true, ACK, [1, 1, timestamp(answered), 0], 60_000);
+    connection
+}
+
+/// A request at 500 ms; a bare acknowledgement and the response come so many microseconds later.
+fn request(connection: &mut TestConnection, acknowledged: Option<u64>, answered: u64) {
+    let at = 500_000;
+    connection.packet(at, true, ACK, [1, 1, 0, 100], 60_000);
+    if let Some(after) = acknowledged {
+        connection.packet(at + after, false, ACK, [1, 101, timestamp(at), 0], 60_000);
+    }
+    let answered = at + answered;
+    connection.packet(answered, false, ACK, [1, 101, timestamp(at), 1_000], 60_000);
+    connection.packet(answered + 20, true, ACK, [101, 1_001, timestamp(answered), 0], 60_000);
+}
+
+fn think_ms(sent: &CapturedDirection) -> u64 {
+    sent.time_us(TimeCategory::ServerThink) / 1_000
+}
+
+/// The think time of a request on a path whose SYN is answered so late.
+fn think_time(syn: u64, acknowledged: Option<u64>, answered: u64) -> u64 {
+    let mut connection = opened(TestConnection::new(), syn);
+    request(&mut connection, acknowledged, answered);
+    think_ms(&connection.sent_by_server())
+}
+
+#[test]
+fn behind_a_proxy_that_acknowledges_for_the_server_the_handshake_is_the_path() {
+    assert_eq!(think_time(180_000, Some(200), 190_000), 10, "one round trip");
+    assert_eq!(think_time(180_000, Some(200), 900_000), 720, "and the server's own time");
+    // Far from a proxy: the server itself acknowledges.
+    assert_eq!(think_time(40_000, Some(40_000), 190_000), 150);
+}
+
+#[test]
+fn a_proxy_that_answers_the_syn_hides_the_path() {
+    let behind = |offers_mss: bool| {
+        let mut connection = TestConnection::new();
+        connection.offers_mss = offers_mss;
+        let mut connection = opened(connection, 900);
+        request(&mut connection, Some(200), 350_000);
+        let sent = connection.sent_by_server();
+        (think_ms(&sent), sent.time_us(TimeCategory::Unexplained) / 1_000)
+    };
+    assert_eq!(behind(false), (0, 349));
+    assert_eq!(behind(true), (349, 0));
+}
+
+#[test]
+fn a_request_that_is_acknowledged_late_came_late() {
+    // No delayed acknowledgement waits longer than 200 ms.
+    assert_eq!(think_time(40_000, None, 900_000), 200);
+    assert_eq!(think_time(40_000, Some(700_000), 900_000), 400);
+    assert_eq!(think_time(40_000, Some(80_000), 900_000), 860);
+    assert_eq!(think_time(40_000, None, 190_000), 150);
+}
+
+#[test]
+fn an_answer_that_never_came_is_no_think_time() {
+    let unanswered = |closes: bool| {
+        let mut connection = opened(TestConnection::new(), 40_000);
+        connection.packet(500_000, true, ACK, [1, 1, 0, 100], 60_000);
+        connection.packet(540_000, false, ACK, [1, 101, timestamp(500_000), 0], 60_000);
+        let end = if closes { FIN } else { 0 };
+        connection.packet(5_000_000, true, ACK | end, [101, 1, 0, 0], 60_000);
+        think_ms(&connection.sent_by_server())
+    };
+    assert_eq!(unanswered(true), 0);
+    assert_eq!(unanswered(false), 4_460, "it may come yet");
+}
