@@ -27,8 +27,9 @@
 //! Further than 5 ms from the sender (there and back): at least three in a
 //! stream, and half of them.
 //!
-//! All streams of the service together: at least three stalls, and one for ten
-//! exchanges or a second in all. Nobody feels a single wait of 40 ms.
+//! All streams of the service together: a ten-thousandth of the capture's time, as
+//! a single wait in an hour is nothing. Nobody feels a few waits of 40 ms: without
+//! three of them, and one for ten exchanges or a second in all, it is `info`.
 //!
 //! ## Looks like it, but is not
 //!
@@ -58,12 +59,13 @@
 //! - RFC 896 (Nagle), RFC 1122, section 4.2.3.2 (delayed acknowledgements)
 //! - tcp(7): `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`
 
-use model::{Evidence, Finding, Packets, Reach, Source};
+use model::{Evidence, Finding, Packets, Reach, Severity, Source};
 use text::{count, micros, number, percent, share};
 
 use crate::captured::{Group, StreamDirection, group_directions};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::remedies::{advice_about, route};
+use crate::severity;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "delayed-ack-nagle",
@@ -89,19 +91,27 @@ const MIN_STALLS: u64 = 3;
 const MAX_EXCHANGES_PER_STALL: u64 = 10;
 /// So is this time in all, microseconds.
 const MIN_LOST_US: u64 = 1_000_000;
+/// One in so many microseconds of the capture was lost: a single wait in an hour is nothing.
+const MAX_TIME_PER_LOST: u64 = 10_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
         return Verdict::nothing_to_check();
     };
     let groups = group_directions(packets, hit);
-    let findings = groups.iter().filter(|group| matters(group));
+    let findings = groups.iter().filter(|group| matters(group, packets.span_us));
     let findings = findings.map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || why_ruled_out(packets, &groups))
 }
 
-/// Whether stalls are so frequent, or cost so much, that somebody feels them.
-fn matters(group: &Group<'_>) -> bool {
+/// Whether stalls are so frequent, or cost so much, that somebody may feel them, or are more than a wait
+/// now and then.
+fn matters(group: &Group<'_>, span_us: u64) -> bool {
+    let share = group.lost_us.saturating_mul(MAX_TIME_PER_LOST) >= span_us;
+    share || is_felt(group)
+}
+
+fn is_felt(group: &Group<'_>) -> bool {
     let stalls = stalls(group);
     let frequent = stalls.saturating_mul(MAX_EXCHANGES_PER_STALL) >= group.exchanges();
     stalls >= MIN_STALLS && (frequent || group.lost_us >= MIN_LOST_US)
@@ -188,6 +198,11 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         ],
     );
     finding.subject.name = format!("{sender} (sender) · {}", finding.subject.name);
+    // Each exchange waits by itself.
+    finding.severity = match is_felt(group) {
+        true => severity::of_lost_time(group.lost_us, stalls, group.time_share()),
+        false => Severity::Info,
+    };
     finding
 }
 
@@ -231,23 +246,22 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_few_short_stalls_are_ruled_out_with_their_time() {
-        let ruled_out = |evidence: &Evidence| match rule(evidence) {
-            Verdict::RuledOut(why) => why,
-            verdict => panic!("{verdict:?}"),
+    fn a_few_short_stalls_are_info_and_in_an_hour_ruled_out_with_their_time() {
+        let severity = |evidence: &Evidence| findings_of(rule(evidence))[0].severity;
+        assert_eq!(severity(&waiting(1, 1)), Severity::Info);
+        assert_eq!(severity(&waiting(40, 40)), Severity::Critical);
+        let hour = |stalls: u64, exchanges: u64| {
+            let mut evidence = waiting(stalls, stalls);
+            let packets = evidence.packets.as_mut().unwrap();
+            packets.span_us = 3_600_000_000;
+            packets.worst[0].exchanges = exchanges;
+            evidence
         };
-        assert_eq!(ruled_out(&waiting(1, 1)), "Nagle with delayed ACKs (1 stall, 40 ms in all)");
-        let mut evidence = waiting(4, 4);
-        let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-        stream.exchanges = 41;
-        assert_eq!(ruled_out(&evidence), "Nagle with delayed ACKs (4 stalls, 160 ms in all)");
-        let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-        stream.exchanges = 40;
-        findings_of(rule(&evidence));
+        let Verdict::RuledOut(why) = rule(&hour(4, 41)) else { panic!("a few in an hour") };
+        assert_eq!(why, "Nagle with delayed ACKs (4 stalls, 160 ms in all)");
+        findings_of(rule(&hour(4, 40)));
         // Few of many, but a second in all.
-        let mut evidence = waiting(25, 25);
-        evidence.packets.as_mut().unwrap().worst[0].exchanges = 10_000;
-        findings_of(rule(&evidence));
+        findings_of(rule(&hour(25, 10_000)));
     }
 
     #[test]

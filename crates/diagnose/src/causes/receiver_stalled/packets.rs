@@ -46,7 +46,8 @@ fn hit(direction: StreamDirection<'_>, watched: bool) -> Option<u64> {
     let min_us =
         if !watched && (probed || often) { MIN_CLOSED_US } else { MIN_CLOSED_WITHOUT_PROBE_US };
     let longest = closed.longest_us.max(lost_us / closed.count.max(1));
-    let round_trip = direction.stream.round_trip_us().unwrap_or(0);
+    // A sender that probes has found the window closed, however far it is.
+    let round_trip = direction.stream.round_trip_us().filter(|_| !probed).unwrap_or(0);
     (closed.count > 0 && is_closed && longest >= min_us.max(round_trip)).then_some(lost_us)
 }
 
