@@ -92,7 +92,7 @@ impl Stream {
     /// The handshake's round trip, where data is acknowledged so much sooner that it is not the
     /// server that acknowledges it: a proxy or NAT that waited for the server's SYN/ACK, nothing
     /// else.
-    pub(crate) fn path_behind_proxy(&self, side: Side) -> Option<Nanos> {
+    fn path_behind_proxy(&self, side: Side) -> Option<Nanos> {
         let syn_time = self.syn_time().filter(|_| side == Side::Server)?;
         let from_data = self.ends.get(side.other()).sent.round_trip.min()?;
         let is_proxied = syn_time > MIN_PATH_BEHIND_PROXY && from_data < syn_time / PROXY_RATIO;
