@@ -44,10 +44,7 @@ pub fn captured_stream(stream: &Stream, capture_began: Nanos) -> CapturedStream 
         },
         exchanges: stream.exchange_count(),
         to_client_us: stream.ends.get(client).loop_time().map(micros),
-        to_server_us: stream
-            .path_behind_proxy(server)
-            .or_else(|| stream.ends.get(server).loop_time())
-            .map(micros),
+        to_server_us: stream.ends.get(server).loop_time().map(micros),
         longest_survived_idle_us: idle_periods.map_or(0, |idle| micros(idle.longest_survived)),
         lost_after_idle: idle_periods
             .and_then(|idle| idle.fatal)

@@ -27,8 +27,8 @@
 //! expected. Where it is not HTTP in clear, 5 s or more for each exchange is
 //! no finding when both ends send less than 128 bytes for each exchange, or the
 //! handshake was not captured: either end may be the client, and keepalives look
-//! the same. So is 1 s or more for each exchange when the server also pauses a
-//! quarter as long and then sends on, unasked: messages, not answers.
+//! the same. So is 1 s or more for each of three exchanges or more when the server
+//! also pauses a quarter as long and then sends on, unasked: messages, not answers.
 //!
 //! ## Looks like it, but is not
 //!
@@ -91,6 +91,8 @@ const MIN_KEEPALIVE_INTERVAL_US: u64 = 5_000_000;
 const MAX_KEEPALIVE_BYTES: u64 = 128;
 /// Think time from which on a server that also sends unasked may just have no news.
 const MIN_MESSAGE_INTERVAL_US: u64 = 1_000_000;
+/// Exchanges from which on pauses are a pattern: one response may come in pieces.
+const MIN_MESSAGES: u64 = 3;
 /// Part of the think time that the pauses before what it sends unasked are.
 const MESSAGE_PAUSE_PART: u64 = 4;
 /// Slow requests that are listed, and characters of each.
@@ -136,7 +138,8 @@ fn may_be_idle(direction: StreamDirection<'_>, each_us: u64) -> bool {
         stream.directions().iter().all(|sent| sent.new_bytes / exchanges < MAX_KEEPALIVE_BYTES);
     let seldom = each_us >= MIN_KEEPALIVE_INTERVAL_US && (small || !stream.roles_known);
     let pauses_us = direction.sent().time_us(TimeCategory::Application);
-    let unasked = each_us >= MIN_MESSAGE_INTERVAL_US
+    let unasked = exchanges >= MIN_MESSAGES
+        && each_us >= MIN_MESSAGE_INTERVAL_US
         && pauses_us >= each_us.saturating_mul(exchanges) / MESSAGE_PAUSE_PART;
     stream.statuses.is_empty() && (seldom || unasked)
 }

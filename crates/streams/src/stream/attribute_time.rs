@@ -63,7 +63,7 @@ impl Stream {
         } else {
             // The path to this end and back; the rest it took itself.
             let own_time = self.own_time_category(side, last_sender);
-            let path = self.path_of_answer(side, own_time);
+            let path = self.path_of_answer(side, at, own_time);
             self.attribute_split(at, side, (path, TimeCategory::Network), own_time);
         }
     }
@@ -84,24 +84,26 @@ impl Stream {
     }
 
     /// How much of the time before an end's answer the path took at least.
-    fn path_of_answer(&self, side: Side, own_time: TimeCategory) -> Nanos {
-        let loop_time = self.ends.get(side).loop_time().unwrap_or(0);
+    fn path_of_answer(&self, side: Side, at: Nanos, own_time: TimeCategory) -> Nanos {
+        let loop_time = self.ends.get(side).loop_time();
         if own_time != TimeCategory::ServerThink {
-            return loop_time;
+            return loop_time.unwrap_or(0);
         }
-        // A kernel does not delay an acknowledgement longer: so late, the request came late.
-        let acknowledged = self.exchanges.current().and_then(|exchange| {
-            let acknowledged_at = exchange.request_acknowledged.get()?;
-            Some(acknowledged_at.saturating_sub(exchange.request_ended))
+        // A response that comes before the whole request was acknowledged does it itself.
+        let acknowledged = self.exchanges.current().map_or(0, |exchange| {
+            exchange.request_acknowledged.get().unwrap_or(at).saturating_sub(exchange.request_ended)
         });
-        let before_request_came = acknowledged.unwrap_or(0).saturating_sub(MAX_ACK_DELAY);
+        // How far the server is was never measured: before this the request may not have come.
+        let Some(loop_time) = loop_time else { return acknowledged };
+        // A kernel does not delay an acknowledgement longer: so late, the request came late.
+        let before_request_came = acknowledged.saturating_sub(MAX_ACK_DELAY);
         loop_time.max(before_request_came).max(self.path_behind_proxy(side).unwrap_or(0))
     }
 
     /// The handshake's round trip, where data is acknowledged so much sooner that it is not the
     /// server that acknowledges it: a proxy or NAT that waited for the server's SYN/ACK, nothing
     /// else.
-    pub(crate) fn path_behind_proxy(&self, side: Side) -> Option<Nanos> {
+    fn path_behind_proxy(&self, side: Side) -> Option<Nanos> {
         let syn_time = self.syn_time().filter(|_| side == Side::Server)?;
         let from_data = self.ends.get(side.other()).sent.round_trip.min()?;
         let is_proxied = syn_time > MIN_PATH_BEHIND_PROXY && from_data < syn_time / PROXY_RATIO;
