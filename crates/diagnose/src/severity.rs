@@ -4,39 +4,32 @@
 //! that lived for 50 ms, and nobody noticed. Findings that cost time are judged by the share of the
 //! active time and by the time itself:
 //!
-//! | severity | share of the active time | time lost |
+//! | severity | share of the active time | time lost in all |
 //! |---|---|---|
-//! | critical | 10 % or more | 1 s or more in all |
-//! | warning | 1 % or more | 1 s or more in all |
-//! | warning | 10 % or more | 100 ms or more for each connection or transfer that was hit |
+//! | critical | 10 % or more | 1 s or more |
+//! | warning | 1 % or more | 1 s or more |
 //! | info | | anything less |
 //!
-//! People do not notice less than 100 ms, and are interrupted by 1 s (Nielsen: Usability Engineering,
-//! 1993, section 5.5). The active time of a connection is all but its idle periods.
+//! People are interrupted by a wait of 1 s (Nielsen: Usability Engineering, 1993, section 5.5). The active
+//! time of a connection is all but its idle periods.
 //!
 //! Where operations failed, their share decides: see the page of the cause.
 
 use model::Severity;
 
-/// What is noticed: one wait, and time in all, microseconds.
-const NOTICED_US: u64 = 100_000;
+/// Time in all that interrupts, microseconds.
 const MIN_LOST_US: u64 = 1_000_000;
 /// Shares of the active time: of what counts at all, and of what dominates.
 const MIN_SHARE: f64 = 0.01;
 const MIN_SHARE_DOMINANT: f64 = 0.1;
 
-/// Severity of time that was lost, microseconds, by so many connections or transfers; `share` of their
-/// active time.
-pub(crate) fn of_lost_time(lost_us: u64, hit: u64, share: f64) -> Severity {
-    let dominates = share >= MIN_SHARE_DOMINANT;
-    let long = lost_us >= MIN_LOST_US;
-    let noticed_each = lost_us / hit.max(1) >= NOTICED_US;
-    if long && dominates {
-        Severity::Critical
-    } else if (long && share >= MIN_SHARE) || (noticed_each && dominates) {
-        Severity::Warning
-    } else {
-        Severity::Info
+/// Severity of time that was lost, microseconds; `share` of the active time.
+pub(crate) fn of_lost_time(lost_us: u64, share: f64) -> Severity {
+    match share {
+        _ if lost_us < MIN_LOST_US => Severity::Info,
+        MIN_SHARE_DOMINANT.. => Severity::Critical,
+        MIN_SHARE.. => Severity::Warning,
+        _ => Severity::Info,
     }
 }
 
@@ -46,12 +39,10 @@ mod tests {
 
     #[test]
     fn neither_a_share_nor_a_time_alone_makes_it_severe() {
-        let of = |lost_ms: u64, hit: u64, share: f64| of_lost_time(lost_ms * 1000, hit, share);
-        assert_eq!(of(44, 1, 0.96), Severity::Info, "one late acknowledgement");
-        assert_eq!(of(60_000, 10, 0.001), Severity::Info, "a minute in a day");
-        assert_eq!(of(300, 1, 0.3), Severity::Warning);
-        assert_eq!(of(300, 6, 0.3), Severity::Info, "50 ms each");
-        assert_eq!(of(4_000, 100, 0.05), Severity::Warning, "40 ms each, again and again");
-        assert_eq!(of(4_000, 100, 0.5), Severity::Critical);
+        assert_eq!(of_lost_time(44_000, 0.96), Severity::Info, "one late acknowledgement");
+        assert_eq!(of_lost_time(60_000_000, 0.001), Severity::Info, "a minute in a day");
+        assert_eq!(of_lost_time(4_000_000, 0.05), Severity::Warning);
+        assert_eq!(of_lost_time(4_000_000, 0.5), Severity::Critical);
+        assert_eq!(of_lost_time(4_000_000, f64::NAN), Severity::Info);
     }
 }

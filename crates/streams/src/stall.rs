@@ -96,6 +96,8 @@ const ACK_DELAYS: [RangeInclusive<Nanos>; 3] =
 const ACK_DELAYS_NEAR: RangeInclusive<Nanos> = 30_000_000..=260_000_000;
 /// That part of the delay.
 const NEAR_PART: Nanos = 4;
+/// An end with Nagle's algorithm has so many segments released for each that is captured as sent at once.
+const MIN_RELEASED: u32 = 10;
 /// How soon after the acknowledgement the held segment leaves, at least allowed: clocks of captures
 /// are coarse.
 const MIN_RELEASE_TIME: Nanos = 2_000_000;
@@ -109,9 +111,10 @@ pub(crate) struct StallDetector {
     small_sent_at: OptionalTime,
     /// Whether that segment is so small that it is below any MSS that the path may leave.
     is_tiny: bool,
-    /// Whether this end has sent a small segment while another was in flight: Nagle's algorithm is
-    /// off (`TCP_NODELAY`).
-    sends_at_once: bool,
+    /// Small segments that this end sent while another was in flight, and those that a delayed
+    /// acknowledgement seemed to release.
+    sent_at_once: u32,
+    released: u32,
     /// When a pure acknowledgement covered that segment.
     small_acknowledged_at: OptionalTime,
     /// Small segments whose acknowledgement came as late as a delayed one, whether or not this end
@@ -131,6 +134,12 @@ fn ack_delay(own: &Direction, path: Option<Nanos>, after: Nanos) -> Option<Nanos
 }
 
 impl StallDetector {
+    /// Whether this end sends small segments while others are in flight: Nagle's algorithm is off
+    /// (`TCP_NODELAY`). Now and then a capture has an acknowledgement behind what it released.
+    pub(crate) fn sends_at_once(&self) -> bool {
+        self.sent_at_once.saturating_mul(MIN_RELEASED) > self.released
+    }
+
     /// This end sent a packet. `loop_time` is the time from the capture point to this end and
     /// back, where it is known; `path` the same to its peer.
     #[inline]
@@ -149,18 +158,18 @@ impl StallDetector {
         let small = tcp.length < own.mss();
         let is_tiny = kind == SegmentKind::New && tcp.length < own.mss() / 2;
         // The last segment of a stream is never held, and a window may cut segments.
-        self.sends_at_once |= is_tiny
+        let is_at_once = is_tiny
             && self.is_tiny
             && self.small_sent_at.is_known()
             && !self.small_acknowledged_at.is_known()
             && !own.window_full
             && !tcp.flags.all(Flags::FIN);
+        self.sent_at_once = self.sent_at_once.saturating_add(is_at_once.into());
         let held = self
             .small_sent_at
             .get()
             .zip(self.small_acknowledged_at.get())
-            .filter(|_| kind == SegmentKind::New && small && !own.window_full)
-            .filter(|_| !self.sends_at_once);
+            .filter(|_| kind == SegmentKind::New && small && !own.window_full);
         let stall = held.and_then(|(began, acknowledged)| {
             // Where the distance is not known, anything that comes soon after would seem released.
             let loop_time = loop_time?;
@@ -174,6 +183,8 @@ impl StallDetector {
             let reason = StallReason::DelayedAck;
             released.then_some(OwnStall { reason, began, duration })
         });
+        self.released = self.released.saturating_add(stall.is_some().into());
+        let stall = stall.filter(|_| !self.sends_at_once());
         self.small_acknowledged_at = OptionalTime::default();
         // Nagle's algorithm holds data back behind a small new segment only.
         self.small_sent_at = (kind == SegmentKind::New && small).then_some(at).into();

@@ -202,7 +202,7 @@ impl<'a> Group<'a> {
         Finding {
             cause: cause.to_string(),
             title,
-            severity: severity::of_lost_time(self.lost_us, self.directions.len() as u64, share),
+            severity: severity::of_lost_time(self.lost_us, share),
             subject: Subject {
                 kind: SubjectKind::Connection,
                 name: if one {

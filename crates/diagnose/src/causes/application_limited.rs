@@ -149,7 +149,7 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
     Finding {
         cause: CAUSE.id.to_string(),
         title: format!("The sender gets its data too slowly, {} at a time", bytes(each)),
-        severity: severity::of_lost_time(waited, transfer.started, part),
+        severity: severity::of_lost_time(waited, part),
         subject: subject(
             SubjectKind::Connection,
             format!("{sender} (sender) > {receiver}"),

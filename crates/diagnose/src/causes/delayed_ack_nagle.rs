@@ -59,13 +59,12 @@
 //! - RFC 896 (Nagle), RFC 1122, section 4.2.3.2 (delayed acknowledgements)
 //! - tcp(7): `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`
 
-use model::{Evidence, Finding, Packets, Reach, Severity, Source};
+use model::{Evidence, Finding, Packets, Reach, Source};
 use text::{count, micros, number, percent, share};
 
 use crate::captured::{Group, StreamDirection, group_directions};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::remedies::{advice_about, route};
-use crate::severity;
 
 pub(super) const CAUSE: Cause = Cause {
     id: "delayed-ack-nagle",
@@ -198,17 +197,12 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         ],
     );
     finding.subject.name = format!("{sender} (sender) · {}", finding.subject.name);
-    // Each exchange waits by itself.
-    finding.severity = match is_felt(group) {
-        true => severity::of_lost_time(group.lost_us, stalls, group.time_share()),
-        false => Severity::Info,
-    };
     finding
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use model::{Stalls, TimeCategory};
+    use model::{Severity, Stalls, TimeCategory};
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};

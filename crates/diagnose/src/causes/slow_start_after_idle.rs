@@ -229,7 +229,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
             "Idle connections fall back to slow start: {} each time",
             micros(lost / (all.len() as u64).max(1))
         ),
-        severity: severity::of_lost_time(lost, all.len() as u64, part),
+        severity: severity::of_lost_time(lost, part),
         subject: subject(
             SubjectKind::Connection,
             format!("{sender} (sender) · transfers with {peer}"),
