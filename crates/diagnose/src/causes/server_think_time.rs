@@ -39,6 +39,8 @@
 //!   arrives 30 s later responds to nothing.
 //! - A proxy on the path that answers even the SYN (its SYN/ACK offers no MSS): how
 //!   far the server is behind it cannot be known, and nothing is named.
+//! - A NAT or proxy near the client that acknowledges within a millisecond for a
+//!   server of others on the Internet, where the handshake was not captured.
 //! - A request that is never answered before an end closes the stream: whether an
 //!   answer was to come is not known.
 //! - A full accept queue: the request waits in the kernel, which acknowledges it.
@@ -67,6 +69,7 @@ use text::{count, micros};
 
 use crate::captured::{Group, StreamDirection, group_directions};
 use crate::cause::{Cause, Slows, Verdict};
+use crate::reach::belongs_to_others;
 use crate::remedies::advice_about;
 use crate::words::shortened;
 
@@ -95,6 +98,8 @@ const MIN_MESSAGE_INTERVAL_US: u64 = 1_000_000;
 const MIN_MESSAGES: u64 = 3;
 /// Part of the think time that the pauses before what it sends unasked are.
 const MESSAGE_PAUSE_PART: u64 = 4;
+/// No server of others on the Internet is nearer than this, there and back.
+const MIN_WAY_TO_OTHERS_US: u64 = 1_000;
 /// Slow requests that are listed, and characters of each.
 const MAX_REQUESTS_LISTED: usize = 3;
 const MAX_REQUEST_CHARACTERS: usize = 44;
@@ -126,7 +131,17 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let exchanges = direction.stream.exchanges.max(1);
     let mostly = think_us as f64 > MIN_TIME_SHARE * direction.stream.busy_us() as f64;
     let noticed = direction.server_sends && mostly && think_us / exchanges >= MIN_NOTICED_US;
-    (noticed && !may_be_idle(direction, think_us / exchanges)).then_some(think_us)
+    (noticed && !may_be_idle(direction, think_us / exchanges) && !may_be_the_path(direction))
+        .then_some(think_us)
+}
+
+/// Whether something near the client acknowledges for a server on the Internet, and no handshake shows
+/// how far it is behind that: a NAT of a virtual machine, a proxy.
+fn may_be_the_path(direction: StreamDirection<'_>) -> bool {
+    let stream = direction.stream;
+    stream.handshake_us.is_none()
+        && stream.to_server_us.is_some_and(|us| us < MIN_WAY_TO_OTHERS_US)
+        && belongs_to_others(stream.server.ip(), stream.client.ip())
 }
 
 /// Whether the server may have sent something of its own accord: HTTP only responds, in other
@@ -259,6 +274,20 @@ pub(super) mod tests {
         http.packets.as_mut().unwrap().worst[0].statuses =
             vec![model::StatusCount { status: 200, count: 10 }];
         assert_eq!(findings_of(rule(&http)).len(), 1, "HTTP only responds");
+    }
+
+    #[test]
+    fn stays_quiet_for_a_nat_that_acknowledges_for_a_server_on_the_internet() {
+        let near = |server: &str, handshake_us: Option<u64>| {
+            let mut evidence = healthy();
+            let stream = add_stream(&mut evidence, "192.168.1.9:4000", server);
+            (stream.handshake_us, stream.to_server_us) = (handshake_us, Some(300));
+            set_time(&mut stream.from_server, TimeCategory::ServerThink, 5_000_000);
+            add_up_services(&mut evidence, 150_000);
+            matches!(rule(&evidence), Verdict::RuledOut(_))
+        };
+        assert!(near("11.0.0.2:80", None));
+        assert!(!near("11.0.0.2:80", Some(90_000)) && !near("192.168.1.2:80", None));
     }
 
     #[test]
