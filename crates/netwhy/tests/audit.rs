@@ -12,6 +12,8 @@
 //! - `wrong`: it is not so, or the packets cannot show it
 //! - `missed`: it is so, somebody waited, and it was not named before
 
+#![allow(clippy::indexing_slicing, reason = "an index out of range fails the test")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
