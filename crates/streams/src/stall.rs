@@ -136,7 +136,7 @@ fn ack_delay(own: &Direction, path: Option<Nanos>, after: Nanos) -> Option<Nanos
 impl StallDetector {
     /// Whether this end sends small segments while others are in flight: Nagle's algorithm is off
     /// (`TCP_NODELAY`). Now and then a capture has an acknowledgement behind what it released.
-    pub(crate) fn sends_at_once(&self) -> bool {
+    fn sends_at_once(&self) -> bool {
         self.sent_at_once.saturating_mul(MIN_RELEASED) > self.released
     }
 

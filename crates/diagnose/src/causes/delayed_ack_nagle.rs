@@ -29,7 +29,8 @@
 //!
 //! All streams of the service together: a ten-thousandth of the capture's time, as
 //! a single wait in an hour is nothing. Nobody feels a few waits of 40 ms: without
-//! three of them, and one for ten exchanges or a second in all, it is `info`.
+//! three of them, and one for ten exchanges or a second in all, they must be half
+//! of the round trip or more, as round trips vary, and it is `info`.
 //!
 //! ## Looks like it, but is not
 //!
@@ -107,7 +108,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 /// now and then.
 fn matters(group: &Group<'_>, span_us: u64) -> bool {
     let share = group.lost_us.saturating_mul(MAX_TIME_PER_LOST) >= span_us;
-    share || is_felt(group)
+    // Round trips vary: a few that are longer by a part of them prove nothing.
+    let round_trip = group.worst().stream.round_trip_us().unwrap_or(0);
+    let clear = group.lost_us / stalls(group).max(1) >= round_trip / 2;
+    (share && clear) || is_felt(group)
 }
 
 fn is_felt(group: &Group<'_>) -> bool {

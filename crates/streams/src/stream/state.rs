@@ -14,7 +14,7 @@ use crate::idle_period::IdlePeriods;
 use crate::policing::PolicedResponse;
 use crate::segment::SegmentKind;
 use crate::slow_start::{SlowStartDetector, SlowStarts};
-use crate::stall::{Stall, StallDetector, StallSum, StallTotals};
+use crate::stall::{Stall, StallDetector, StallTotals};
 use crate::throughput::{ShapedThroughput, Throughput};
 use crate::time::{Nanos, OptionalTime};
 use crate::time_breakdown::{CategoryTimes, PerCategory, TimeAttribution};
@@ -168,13 +168,7 @@ impl End {
 
     /// Stalls of this end.
     pub fn stall_totals(&self) -> StallTotals {
-        let mut totals =
-            self.incidents.as_ref().map_or_else(StallTotals::default, |incidents| incidents.stalls);
-        if self.stalls.sends_at_once() {
-            // It did not wait for those before, either.
-            totals.delayed_ack = StallSum::default();
-        }
-        totals
+        self.incidents.as_ref().map_or_else(StallTotals::default, |incidents| incidents.stalls)
     }
 
     /// Small segments of this end whose acknowledgement came as late as a delayed one.

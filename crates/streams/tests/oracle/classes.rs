@@ -93,7 +93,7 @@ fn was_beyond_window(frame: &Frame, segment: &Segment, facts: &Facts) -> bool {
 }
 
 fn is_duplicate(_: &Frame, segment: &Segment, facts: &Facts) -> bool {
-    segment.kind == SegmentKind::DuplicatePacket && facts.is_duplicate
+    segment.kind == SegmentKind::DuplicatePacket && (facts.is_duplicate || facts.is_copy)
 }
 
 /// tshark counts from the last SYN.

@@ -76,7 +76,8 @@ impl Compared {
         // Where both agree, both may be wrong. Whether a frame is a duplicate is known from all frames
         // before it, and data that never passed was retransmitted only if a time stamp or an
         // identification shows it.
-        self.check((segment.kind == SegmentKind::DuplicatePacket) == facts.is_duplicate, || {
+        let is_duplicate = segment.kind == SegmentKind::DuplicatePacket;
+        self.check(is_duplicate == facts.is_duplicate || (is_duplicate && facts.is_copy), || {
             format!("frame {}: a duplicate? {segment:?} {facts:?}", frame.number)
         });
         let is_retransmitted = ours.again == Again::Retransmitted;
@@ -163,8 +164,9 @@ fn directions(read: &Read, compared: &mut Compared) {
         sum.duplicate_acks += u32::from(segment.verdict.duplicate_ack);
         sum.zero_windows += u32::from(segment.verdict.zero_window);
         sum.reordered += u32::from(segment.verdict.again == Again::Reordered);
-        *retransmitted.entry(key).or_default() +=
-            u64::from(segment.verdict.again == Again::Retransmitted);
+        // Counted are segments with data.
+        let is_counted = segment.length > 0 && segment.verdict.again == Again::Retransmitted;
+        *retransmitted.entry(key).or_default() += u64::from(is_counted);
     }
     for stream in &read.streams {
         for end in stream.ends.iter() {

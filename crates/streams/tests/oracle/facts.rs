@@ -15,6 +15,8 @@ const MAX_DELAY_WITHOUT_ID: i64 = 5_000;
 pub(crate) struct Facts {
     /// The same header, identification included, passed a moment ago.
     pub(crate) is_duplicate: bool,
+    /// All of its data passed before, and it was sent no later than that: a copy in other pieces.
+    pub(crate) is_copy: bool,
     /// Sequence numbers that it takes, SYN and FIN included.
     pub(crate) sequence_length: i64,
     /// How many of them passed before.
@@ -207,6 +209,8 @@ impl Stream {
             facts.after_first = first.and_then(|pass| pass.is_before(frame)) == Some(true);
             facts.was_beyond_window = first.is_some_and(|pass| pass.is_beyond_window);
             facts.passed = passed(&own.passes, at, to);
+            let is_later = first.and_then(|pass| pass.is_before(frame));
+            facts.is_copy = facts.passed == facts.sequence_length && is_later == Some(false);
         }
         self.handshake.take(frame, side, is_duplicate);
         if is_duplicate {
