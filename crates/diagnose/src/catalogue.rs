@@ -19,6 +19,11 @@ pub fn severities() -> String {
     comment_at_head(include_str!("severity.rs"))
 }
 
+/// What fixing a cause is expected to give, as Markdown.
+pub fn gains() -> String {
+    comment_at_head(include_str!("gain.rs"))
+}
+
 fn comment_at_head(source: &str) -> String {
     let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
     lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()

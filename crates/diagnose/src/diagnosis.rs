@@ -6,7 +6,7 @@ use model::{
 };
 
 use crate::cause::Verdict;
-use crate::{activity, causes, focus, fold};
+use crate::{activity, causes, focus, fold, gain};
 
 /// The cause that does not look at TCP, and the one that rests on no time.
 const DNS_CAUSE: &str = "dns-slow";
@@ -52,6 +52,7 @@ pub fn diagnose(evidence: &Evidence) -> Report {
             let listeners = evidence.listeners.as_ref().map_or(0, Vec::len) as u64;
             Some(sockets.samples.last()?.total().saturating_add(listeners))
         }),
+        gains_together: gain::together(&findings),
         findings,
         ruled_out,
         undecided,
@@ -72,6 +73,7 @@ pub fn with_path(report: &mut Report, path: Path) {
     findings.extend(together.findings);
     report.findings = fold::fold(findings);
     report.findings.sort_by(by_harm);
+    report.gains_together = gain::together(&report.findings);
     report.path = evidence.path;
 }
 

@@ -303,6 +303,7 @@ pub(crate) fn finding(
         evidence: Vec::new(),
         checks: Vec::new(),
         remedies: Vec::new(),
+        gain: ExpectedGain::default(),
         also_causes: Vec::new(),
     }
 }

@@ -9,6 +9,7 @@
 //! - `activity`: what a healthy host did
 //! - `access_logs`, `applications`, `connections`: what rules read of logs, settings and sockets
 //! - `captured`: captured streams, grouped, and what several rules judge of them
+//! - [`gain`]: the models of what fixing a cause gives
 //! - [`limited_link`]: which link pings under load show to be limited
 //! - [`severity`]: how severe a finding is that costs time
 //! - `proofs`, `commands`, `remedies`, `reach`, `words`: how findings are made
@@ -31,6 +32,7 @@ mod diagnosis;
 mod fixtures;
 mod focus;
 mod fold;
+mod gain;
 #[cfg(test)]
 mod large_numbers_tests;
 pub mod limited_link;
@@ -40,6 +42,6 @@ mod remedies;
 mod severity;
 mod words;
 
-pub use catalogue::{cause, nearest, page, severities};
+pub use catalogue::{cause, gains, nearest, page, severities};
 pub use cause::{Cause, Slows, Verdict};
 pub use diagnosis::{diagnose, with_path};

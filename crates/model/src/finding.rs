@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Command, Cost, Focus, Host, MissingEvidence, Packets, Path, Remedy, Source, Window};
+use crate::{
+    CombinedGain, Command, Cost, ExpectedGain, Focus, Host, MissingEvidence, Packets, Path, Remedy,
+    Source, Window,
+};
 
 /// A cause found in one evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +29,9 @@ pub struct Finding {
     pub checks: Vec<Command>,
     /// What fixes it, best first.
     pub remedies: Vec<Remedy>,
+    /// What fixing it alone is expected to give.
+    #[serde(default)]
+    pub gain: ExpectedGain,
     /// Consequences that were observed too; they are not reported as findings.
     pub also_causes: Vec<Consequence>,
 }
@@ -195,6 +201,9 @@ pub struct Report {
     pub tcp_sockets: Option<u64>,
     /// Causes found, worst first.
     pub findings: Vec<Finding>,
+    /// What fixing several findings of one service together is expected to give.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gains_together: Vec<CombinedGain>,
     /// Causes that the evidence excludes.
     pub ruled_out: Vec<RuledOut>,
     /// Causes that could not be decided because evidence is missing.

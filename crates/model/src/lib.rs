@@ -6,6 +6,7 @@
 //! - [`conntrack`]: the connection-tracking table
 //! - [`process`]: processes, the applications they run, the messages of their logs
 //! - [`finding`]: causes found, with proof, checks and remedies; the report
+//! - [`gain`]: what fixing a cause is expected to give
 //! - [`remedy`]: changes that fix a cause, and commands for people
 //! - [`observation`]: what it takes to observe a source
 //! - [`focus`]: what the user restricted a window to
@@ -31,6 +32,7 @@ pub mod depth;
 pub mod evidence;
 pub mod finding;
 pub mod focus;
+pub mod gain;
 pub mod observation;
 pub mod packets;
 pub mod path;
@@ -51,6 +53,7 @@ pub use depth::*;
 pub use evidence::*;
 pub use finding::*;
 pub use focus::*;
+pub use gain::*;
 pub use observation::*;
 pub use packets::*;
 pub use path::*;

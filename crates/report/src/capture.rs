@@ -43,9 +43,7 @@ pub fn capture(report: &Report, top: Option<usize>, style: Style) -> String {
         lines.extend(wrap(line, "", "", style.width).iter().map(|l| paint(l, Paint::Good, style)));
         lines.push(String::new());
     }
-    for (at, finding) in report.findings.iter().enumerate() {
-        findings::lines(finding, at + 1, style, &mut lines);
-    }
+    findings::of_report(report, style, &mut lines);
     for service in packets.services.iter().take(MAX_SERVICES_SHOWN) {
         self::service(service, style, &mut lines);
     }

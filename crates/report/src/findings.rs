@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use model::{Command, Finding, ProcessName, Remedy, RemedyChange, Severity};
+use model::{Command, Finding, ProcessName, Remedy, RemedyChange, Report, Severity};
 use text::{Paint, Style, columns, paint, sanitize, shell, wrap};
+
+use crate::gain;
 
 /// Columns of labels: a longer label has its text on the same line all the same.
 const MIN_LABEL_COLUMNS: usize = 7;
@@ -12,6 +14,7 @@ const MAX_LABEL_COLUMNS: usize = 12;
 /// The labels of what is no proof.
 const CHECK: &str = "check";
 const FIX: &str = "fix";
+const GAIN: &str = "gain";
 const ALSO_CAUSES: &str = "also causes";
 
 /// Most process ids that are listed of one process name.
@@ -27,7 +30,7 @@ pub fn text(findings: &[Finding], style: Style) -> String {
 }
 
 /// The lines of a finding, the one at place `place` (from 1), with an empty line after them.
-pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut Vec<String>) {
+fn lines(finding: &Finding, place: usize, style: Style, lines: &mut Vec<String>) {
     let place = format!("{place}  ");
     let margin = " ".repeat(place.len());
     title(finding, &place, &margin, style, lines);
@@ -51,6 +54,7 @@ pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut V
     for remedy in &finding.remedies {
         self::remedy(remedy, &mut block);
     }
+    block.text(GAIN, &gain::of_finding(&finding.gain));
     for (at, effect) in finding.also_causes.iter().enumerate() {
         let mut text = sanitize::lines(&effect.text).into_owned();
         if let Some(cause) = effect.cause.as_deref().filter(|id| !text.contains(*id)) {
@@ -59,6 +63,17 @@ pub(crate) fn lines(finding: &Finding, place: usize, style: Style, lines: &mut V
         block.text(if at == 0 { ALSO_CAUSES } else { "" }, &text);
     }
     lines.push(String::new());
+}
+
+/// The findings of a report, and what fixing several together gives.
+pub(crate) fn of_report(report: &Report, style: Style, lines: &mut Vec<String>) {
+    for (at, finding) in report.findings.iter().enumerate() {
+        self::lines(finding, at + 1, style, lines);
+    }
+    for all in &report.gains_together {
+        lines.extend(wrap(&gain::of_all(all), "", "  ", style.width));
+        lines.push(String::new());
+    }
 }
 
 /// Columns for the labels of a finding.

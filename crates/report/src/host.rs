@@ -24,9 +24,7 @@ pub fn text(report: &Report, style: Style) -> String {
     if report.findings.is_empty() {
         nothing_found(report, style, &mut lines);
     }
-    for (at, finding) in report.findings.iter().enumerate() {
-        findings::lines(finding, at + 1, style, &mut lines);
-    }
+    findings::of_report(report, style, &mut lines);
     let mut footer = Footer::new(style, &mut lines);
     footer.ruled_out(report);
     footer.undecided(report);

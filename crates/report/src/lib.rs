@@ -14,6 +14,7 @@
 mod capture;
 mod findings;
 mod footer;
+mod gain;
 mod host;
 mod json;
 mod markdown;

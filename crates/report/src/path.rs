@@ -30,9 +30,7 @@ pub fn path(report: &Report, top: Option<usize>, style: Style) -> String {
             lines.extend(line.iter().map(|line| paint(line, Paint::Good, style)));
             lines.push(String::new());
         }
-        for (at, finding) in report.findings.iter().enumerate() {
-            findings::lines(finding, at + 1, style, &mut lines);
-        }
+        findings::of_report(report, style, &mut lines);
         between_captures(path, style, &mut lines);
         streams(path, top.unwrap_or(DEFAULT_STREAMS_SHOWN), style, &mut lines);
     }

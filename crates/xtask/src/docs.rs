@@ -93,6 +93,7 @@ is not, how to verify it by hand and how to fix it; `netwhy explain CAUSE` print
         let _ = writeln!(text, "| [`{0}`]({0}.md) | {1} |", cause.id, cause.title);
     }
     let _ = write!(text, "\n{}", diagnose::severities());
+    let _ = write!(text, "\n{}", diagnose::gains());
     text
 }
 

@@ -223,6 +223,7 @@ impl<'a> Group<'a> {
             evidence: proofs,
             checks: stream_checks(evidence, stream),
             remedies: self.within_reach(remedies),
+            gain: self.gain(),
             also_causes: Vec::new(),
         }
     }

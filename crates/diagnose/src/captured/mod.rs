@@ -4,6 +4,7 @@ mod checks;
 mod checksums;
 mod clients;
 mod direction;
+mod gain;
 mod group;
 mod receive_window;
 

@@ -70,8 +70,8 @@
 //! - <https://blog.cloudflare.com/syn-packet-handling-in-the-wild/>
 
 use model::{
-    Evidence, Finding, Impact, ImpactUnit, Listener, Process, Proof, Reach, Remedy, Setting,
-    Severity, Source, SubjectKind,
+    Evidence, Finding, GainFigure, Impact, ImpactUnit, Listener, Process, Proof, Reach, Remedy,
+    Setting, Severity, Source, SubjectKind,
 };
 use text::figures::significant;
 use text::{count, number, percent, share};
@@ -79,6 +79,7 @@ use text::{count, number, percent, share};
 use crate::applications;
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, config_line, sysctl};
 use crate::words::{line, process_name, processes, subject, title};
@@ -205,6 +206,15 @@ fn finding(evidence: &Evidence, listener: &Listener, dropped: u64) -> Finding {
             CommandLine::new("nstat -az TcpExtListenOverflows").in_netns(evidence),
         ]),
         remedies: remedies(evidence, listener, &process),
+        gain: if aborts {
+            gain::of_failures(
+                GainFigure::FailedConnections,
+                dropped as f64,
+                (dropped + accepted) as f64,
+            )
+        } else {
+            gain::of_dropped_syns(dropped as f64, accepted as f64)
+        },
         also_causes: Vec::new(),
         subject: subject(
             SubjectKind::Listener,

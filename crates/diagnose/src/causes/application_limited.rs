@@ -50,13 +50,14 @@
 //!   Internet flow rates (SIGCOMM 2002)
 
 use model::{
-    Command, Evidence, Finding, Impact, ImpactUnit, SenderTimeCategory, Source, SubjectKind,
-    Transfer, TransferDirection,
+    Command, Evidence, Finding, GainFigure, Impact, ImpactUnit, SenderTimeCategory, Source,
+    SubjectKind, Transfer, TransferDirection,
 };
 use text::{bytes, count, micros, percent, share};
 
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{advice, advice_about};
 use crate::severity;
@@ -132,11 +133,12 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
     );
     let durations =
         transfer.transfers.iter().filter_map(|one| Some((one.duration_us, one.theory?.total_us)));
-    if let Some((duration, theory)) = durations.max() {
+    let durations: Vec<(u64, u64)> = durations.collect();
+    if let Some((duration, theory)) = durations.iter().max() {
         text.push_str(&format!(
             "; a transfer took {}, in theory {}",
-            micros(duration),
-            micros(theory)
+            micros(*duration),
+            micros(*theory)
         ));
     }
     let up = transfer.direction == TransferDirection::Up;
@@ -174,6 +176,17 @@ fn finding(evidence: &Evidence, transfer: &Transfer, waited: u64, all: u64) -> F
             Some(peer) => advice_about(&peer.ip().to_string(), fix),
             None => advice(fix),
         }],
+        gain: match &durations[..] {
+            [] => gain::not_predictable("the theoretical time of its transfers is not known"),
+            _ => {
+                let mean_ms = |of: fn(&(u64, u64)) -> u64| {
+                    let sum: f64 = durations.iter().map(|one| of(one) as f64 / 1e3).sum();
+                    sum / durations.len() as f64
+                };
+                let (now, theory) = (mean_ms(|one| one.0), mean_ms(|one| one.1));
+                gain::of_time(GainFigure::ExchangeTime, now, now - theory, theory)
+            }
+        },
         also_causes: Vec::new(),
     }
 }

@@ -57,6 +57,7 @@ use text::{count, number, share};
 
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::advice;
 use crate::words::{process_name, processes, subject, title};
@@ -193,6 +194,7 @@ fn finding(evidence: &Evidence, group: &CloseWait) -> Finding {
             advice(format!("{process} must call close() when read() returns 0: it is a bug in it")),
             restart,
         ],
+        gain: gain::not_predictable("it costs nothing until no file descriptor is left"),
         also_causes: Vec::new(),
     }
 }

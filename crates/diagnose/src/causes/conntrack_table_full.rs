@@ -63,6 +63,7 @@ use text::{count, number, percent, share};
 
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, sysctl, sysctl_of_machine};
 use crate::words::{line, subject};
@@ -201,6 +202,10 @@ fn finding(evidence: &Evidence, conntrack: &Conntrack, dropped: u64, evicted: u6
             CommandLine::new("conntrack -S").in_netns(evidence),
         ]),
         remedies: remedies(evidence, conntrack),
+        gain: match dropped {
+            0 => gain::not_predictable("how many connections open late is not known"),
+            _ => gain::of_dropped_syns(dropped as f64, opened as f64),
+        },
         also_causes: Vec::new(),
     }
 }

@@ -61,6 +61,7 @@ use text::{count, number, percent, share};
 use crate::captured::{MIN_DAMAGED, MIN_DAMAGED_SHARE};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, ethtool};
 use crate::words::subject;
@@ -167,6 +168,7 @@ fn finding(evidence: &Evidence, damaged: u64, part: f64) -> Finding {
             CommandLine::new("ip -s -s link").in_netns(evidence),
         ]),
         remedies: remedies(evidence),
+        gain: gain::not_predictable("what each damaged packet delays is not known"),
         also_causes: Vec::new(),
     }
 }

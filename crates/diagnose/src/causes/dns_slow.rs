@@ -56,14 +56,15 @@
 //! - RFC 1035, section 7; resolv.conf(5): `timeout`, `attempts`, `rotate`
 
 use model::{
-    CapturedStream, Command, Evidence, Finding, Impact, ImpactUnit, Packets, Reach, Remedy,
-    Resolver, Severity, Source, SubjectKind,
+    CapturedStream, Command, Evidence, Finding, GainFigure, Impact, ImpactUnit, Packets, Reach,
+    Remedy, Resolver, Severity, Source, SubjectKind,
 };
 use text::{count, micros, number, percent, share};
 
 use crate::captured::capture_file;
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::reach::belongs_to_others;
 use crate::remedies::{advice, advice_about};
@@ -219,6 +220,10 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
         evidence: vec![proof],
         checks: checks(evidence, one),
         remedies: remedies(one),
+        gain: gain::of_delay(
+            GainFigure::LookupDelay,
+            share(lost_us as f64 / 1e3, slow_queries as f64),
+        ),
         also_causes: Vec::new(),
     }
 }

@@ -56,14 +56,15 @@
 //! - Linux: `__inet_hash_connect`, `tcp_twsk_unique`
 
 use model::{
-    AppLog, Complaint, Evidence, Finding, Impact, ImpactUnit, Meaning, PortUse, Proof, Reach,
-    Remedy, Severity, Source, SubjectKind,
+    AppLog, Complaint, Evidence, Finding, GainFigure, Impact, ImpactUnit, Meaning, PortUse, Proof,
+    Reach, Remedy, Severity, Source, SubjectKind,
 };
 use text::{count, number, share};
 
 use crate::applications;
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, config_line, sysctl};
 use crate::words::{line, process_name, processes, subject, title};
@@ -241,6 +242,15 @@ fn finding(
             .in_netns(evidence),
         ]),
         remedies: remedies(evidence, use_, &pids),
+        gain: match failed {
+            Some((failed, _)) => {
+                let all = failed.saturating_add(opened.unwrap_or(0)) as f64;
+                gain::of_failures(GainFigure::FailedConnections, failed as f64, all)
+            }
+            None => {
+                gain::not_predictable("how many connections fail is not known: nothing logs it")
+            }
+        },
         also_causes: Vec::new(),
     }
 }

@@ -51,14 +51,15 @@
 //! - accept(2), getrlimit(2), proc_sys_fs(5)
 
 use model::{
-    Complaint, Evidence, Finding, Impact, ImpactUnit, Listener, Meaning, Process, ProcessName,
-    Reach, Remedy, Severity, Source, SubjectKind,
+    Complaint, Evidence, Finding, GainFigure, Impact, ImpactUnit, Listener, Meaning, Process,
+    ProcessName, Reach, Remedy, Severity, Source, SubjectKind,
 };
 use text::{count, number};
 
 use crate::applications;
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, config_line, open_files_limit, sysctl_of_machine};
 use crate::words::{line, subject, title};
@@ -257,6 +258,14 @@ fn of_processes(
             None => commands([CommandLine::new("sysctl fs.file-nr").here()]),
         },
         remedies: remedies(evidence, owners, application, fullest),
+        gain: match failures {
+            0 => gain::not_predictable("how many connections fail is not known: nothing logs it"),
+            _ => {
+                let opened = evidence.increase("TcpPassiveOpens").unwrap_or(0);
+                let all = failures.saturating_add(opened) as f64;
+                gain::of_failures(GainFigure::FailedConnections, failures as f64, all)
+            }
+        },
         also_causes: Vec::new(),
     }
 }
@@ -326,6 +335,7 @@ fn of_host(evidence: &Evidence, open: u64, max: u64) -> Finding {
             max.saturating_mul(PROPOSED_FACTOR),
             Reach::Everything,
         )],
+        gain: gain::not_predictable("any program of the host may fail"),
         also_causes: Vec::new(),
     }
 }

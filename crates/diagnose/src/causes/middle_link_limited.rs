@@ -53,12 +53,14 @@
 //! - Gettys, Nichols: Bufferbloat: dark buffers in the Internet (CACM 2012)
 
 use model::{
-    Evidence, Finding, Impact, ImpactUnit, LimitedLink, Severity, Source, SubjectKind, UnderLoad,
+    Evidence, Finding, GainFigure, Impact, ImpactUnit, LimitedLink, Severity, Source, SubjectKind,
+    UnderLoad,
 };
 use text::{bit_rate, micros};
 
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::limited_link::{locate, worst_place};
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, qdisc};
@@ -75,6 +77,8 @@ pub(super) const CAUSE: Cause = Cause {
     examples: tests::examples,
 };
 
+/// A sender that keeps the queue short leaves so many round trips of it.
+const MAX_QUEUE_LEFT: f64 = 1.25;
 /// Rise of the round trip of an idle host from which on people notice it, milliseconds.
 const MIN_RISE_CRITICAL_MS: f64 = 100.0;
 /// Share of the rate of the link to which queue management is set.
@@ -167,6 +171,7 @@ fn finding(
             .noted("on the router that sends across it"),
             advice("at the senders: bbr, or pacing (SO_MAX_PACING_RATE)"),
         ],
+        gain: gain::predicted(GainFigure::RoundTripTime, full, idle, (idle, idle * MAX_QUEUE_LEFT)),
         also_causes: Vec::new(),
     })
 }

@@ -54,13 +54,14 @@
 use std::net::SocketAddr;
 
 use model::{
-    CapturedStream, Evidence, Finding, Impact, ImpactUnit, LostAfterIdle, Packets, Reach, Severity,
-    Source, SubjectKind,
+    CapturedStream, Evidence, Finding, GainFigure, Impact, ImpactUnit, LostAfterIdle, Packets,
+    Reach, Severity, Source, SubjectKind,
 };
 use text::{count, number};
 
 use crate::captured::stream_checks;
 use crate::cause::{Cause, Slows, Verdict};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, sysctl};
 use crate::words::subject;
@@ -195,6 +196,8 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
         one.survived_us.max(known(one).map_or(one.shortest_us / 2, |seconds| seconds * SECOND_US));
     let interval_s = (timeout_us / 2 / SECOND_US).max(1);
     let name = "net.ipv4.tcp_keepalive_time";
+    let service = evidence.packets.as_ref().and_then(|packets| packets.service(one.server));
+    let streams = service.map_or(0, |service| service.streams);
     let keep_alive = sysctl(evidence, name, interval_s, Reach::NewConnections)
         .noted("for applications that ask for keepalives (SO_KEEPALIVE)");
     Finding {
@@ -227,6 +230,11 @@ fn finding(evidence: &Evidence, one: &Forgotten<'_>) -> Finding {
             keep_alive,
             advice("a pool that closes connections earlier, or a longer timeout on the path"),
         ],
+        gain: gain::of_failures(
+            GainFigure::FailedConnections,
+            lost as f64,
+            streams.max(lost) as f64,
+        ),
         also_causes: Vec::new(),
     }
 }

@@ -54,6 +54,7 @@ use text::{count, number};
 
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::advice;
 use crate::words::{list, subject, title};
@@ -176,6 +177,7 @@ fn finding(path: &Path, stripped: &[&PathChange]) -> Finding {
         remedies: vec![advice(
             "on the device between both: no TCPOPTSTRIP, no normalisation of TCP options",
         )],
+        gain: gain::not_predictable("what the ends would agree on without it is not known"),
         also_causes: Vec::new(),
     }
 }

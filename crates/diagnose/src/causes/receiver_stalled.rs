@@ -71,6 +71,7 @@ use text::{count, micros};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::connections::{by_process, canonical, common_end, owner};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::reach::{belongs_to_others, without_remedies_of};
 use crate::remedies::{advice, advice_about};
@@ -230,6 +231,7 @@ fn of_readers(evidence: &Evidence, group: &[&Socket], all: &[Socket]) -> Option<
             }),
             advice("a larger receive buffer (tcp_rmem) only postpones it"),
         ],
+        gain: gain::not_predictable("how fast the reader could read is not known"),
         also_causes: senders_on_this_host(evidence, group, all),
     })
 }
@@ -311,6 +313,7 @@ fn of_senders(evidence: &Evidence, group: &[&Socket]) -> Option<Finding> {
         } else {
             fix
         },
+        gain: gain::not_predictable("how fast the reader could read is not known"),
         also_causes: Vec::new(),
     })
 }

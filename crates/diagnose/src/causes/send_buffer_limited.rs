@@ -60,6 +60,7 @@ use text::{bit_rate, bytes, count, micros, percent, share};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::connections::{by_process, canonical, common_end, owner};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, sysctl};
 use crate::words::{process_name, subject, title};
@@ -205,6 +206,7 @@ fn finding(evidence: &Evidence, group: &[&Socket]) -> Option<Finding> {
             .arg(canonical(worst.remote).ip())
             .in_netns(evidence)]),
         remedies: remedies(evidence, &process, held),
+        gain: gain::not_predictable("the rate of the path is not known: nothing filled it"),
         also_causes: Vec::new(),
     })
 }

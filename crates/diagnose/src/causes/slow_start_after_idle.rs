@@ -56,14 +56,15 @@
 use std::net::SocketAddr;
 
 use model::{
-    Command, Evidence, Finding, Impact, ImpactUnit, OneTransfer, Reach, Source, SubjectKind,
-    Transfer, TransferDirection,
+    Command, Evidence, Finding, GainFigure, Impact, ImpactUnit, OneTransfer, Reach, Source,
+    SubjectKind, Transfer, TransferDirection,
 };
 use text::{bytes, count, micros, number, percent, share};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{sysctl, sysctl_on};
 use crate::severity;
@@ -223,6 +224,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
         sysctl_on(&host, SYSCTL, 0, Reach::Everything)
     };
     let part = share(lost as f64, duration as f64);
+    let each_ms = |us: u64| us as f64 / 1e3 / all.len() as f64;
     Some(Finding {
         cause: CAUSE.id.to_string(),
         title: format!(
@@ -262,6 +264,7 @@ fn measured(evidence: &Evidence, transfer: &Transfer) -> Option<Finding> {
         ],
         checks: commands([transfer.address.and_then(|peer| window_check(evidence, peer, up))]),
         remedies: vec![remedy],
+        gain: gain::of_time(GainFigure::ExchangeTime, each_ms(duration), each_ms(lost), 0.0),
         also_causes: Vec::new(),
     })
 }

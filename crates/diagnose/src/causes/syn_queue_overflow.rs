@@ -60,6 +60,7 @@ use text::{count, number, percent, share};
 
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{advice, sysctl};
 use crate::words::{processes, subject};
@@ -264,6 +265,11 @@ fn finding(
             CommandLine::new("ss -Htn state syn-recv").pipe("wc -l").in_netns(evidence),
         ]),
         remedies: remedies(evidence, listener, maybe_flood),
+        gain: match dropped {
+            0 => gain::not_predictable("whether those clients wanted a connection is not known"),
+            _ if maybe_flood => gain::not_predictable("most of the SYNs may be of a flood"),
+            _ => gain::of_dropped_syns(dropped as f64, opened as f64),
+        },
         also_causes: Vec::new(),
     }
 }

@@ -78,6 +78,7 @@ use text::{count, number, percent, share};
 use self::thresholds::{MIN_RETRANSMITTING, MIN_SHARE};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::reach::peer_belongs_to_others;
 use crate::remedies::{advice, advice_about};
@@ -234,6 +235,13 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
                 advice_about(&host, format!("run netwhy on {host}: is its listener full?")),
                 patience,
             ]
+        },
+        gain: if silent {
+            gain::not_predictable("nothing shows that the peer would answer")
+        } else {
+            let all = syn.connections.max(syn.retransmitting).saturating_add(syn.established);
+            let opened = all.saturating_sub(syn.retransmitting);
+            gain::of_dropped_syns(syn.retransmitting as f64, opened as f64)
         },
         also_causes: Vec::new(),
     }

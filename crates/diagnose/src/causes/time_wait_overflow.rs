@@ -51,6 +51,7 @@ use text::{count, number, share};
 
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{advice, sysctl};
 use crate::words::subject;
@@ -147,6 +148,7 @@ fn finding(evidence: &Evidence, lost: u64, waiting: u64) -> Finding {
             sysctl(evidence, LIMIT, wanted, Reach::Everything),
             advice("keep connections open and reuse them, so that fewer are closed"),
         ],
+        gain: gain::not_predictable("late segments do harm now and then"),
         also_causes: Vec::new(),
     }
 }

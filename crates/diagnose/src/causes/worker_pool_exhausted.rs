@@ -61,6 +61,7 @@ use crate::access_logs::{Responses, responses};
 use crate::applications;
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{Noted as _, advice, config_line};
 use crate::words::{line, shortened, subject, title};
@@ -353,6 +354,14 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
         evidence: proofs,
         checks: pool_checks(pool),
         remedies: pool_remedies(pool, cpu_bound),
+        gain: match (&pool.queue, &responses) {
+            _ if cpu_bound => gain::not_predictable("the CPU limits the workers"),
+            (Some(queue), Some(all)) => {
+                let per_second = share(all.requests, evidence.window.seconds());
+                gain::of_more_workers(per_second, workers as f64, queue.length.mean)
+            }
+            _ => gain::not_predictable("no access log says how many requests are answered"),
+        },
         also_causes: Vec::new(),
     }
 }
@@ -443,6 +452,7 @@ fn of_log(evidence: &Evidence, log: &AppLog, complaint: &Complaint) -> Finding {
         remedies: vec![
             remedy.unwrap_or_else(|| advice(format!("{name}: set {setting} to {wanted}"))),
         ],
+        gain: gain::not_predictable("how many requests wait is not known"),
         also_causes: Vec::new(),
     }
 }

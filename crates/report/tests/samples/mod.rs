@@ -1,9 +1,9 @@
 //! Reports as `diagnose` would make them, for the tests of this crate.
 
 use model::{
-    Command, ConfigPlace, Consequence, Cost, Figure, Finding, Focus, Host, Impact, ImpactUnit,
-    MissingEvidence, ProcessName, Proof, Reach, Remedy, RemedyChange, Report, RuledOut, Severity,
-    Source, Subject, SubjectKind, Undecided, Window,
+    Command, ConfigPlace, Consequence, Cost, ExpectedGain, Figure, Finding, Focus, GainFigure,
+    Host, Impact, ImpactUnit, MissingEvidence, PredictedGain, ProcessName, Proof, Reach, Remedy,
+    RemedyChange, Report, RuledOut, Severity, Source, Subject, SubjectKind, Undecided, Window,
 };
 
 /// A busy host on which nothing is wrong.
@@ -28,6 +28,7 @@ pub(crate) fn healthy() -> Report {
         focus: Focus::default(),
         tcp_sockets: Some(20_113),
         findings: vec![],
+        gains_together: Vec::new(),
         ruled_out: vec![
             ruled("accept-queue-overflow", "3 of 4,096 at most in the queue of 0.0.0.0:80"),
             ruled("conntrack-table-full", "180 of 262,144 entries"),
@@ -137,6 +138,13 @@ fn accept_queue() -> Finding {
                 ..remedy("give nginx more CPU: it was ready to accept and had none")
             },
         ],
+        gain: ExpectedGain::Predicted(PredictedGain {
+            figure: GainFigure::OpeningDelay,
+            now: 1_430.0,
+            expected: 0.0,
+            lowest: 0.0,
+            highest: 0.0,
+        }),
         also_causes: vec![
             Consequence {
                 cause: Some("syn-retransmitted".into()),
@@ -187,6 +195,13 @@ fn workers() -> Finding {
             reaches: Reach::AfterListen,
             ..remedy("set net.core.somaxconn to 4096 (now 128)")
         }],
+        gain: ExpectedGain::Predicted(PredictedGain {
+            figure: GainFigure::RequestRate,
+            now: 401.0,
+            expected: 1_610.0,
+            lowest: 1_200.0,
+            highest: 2_000.0,
+        }),
         also_causes: vec![],
     }
 }

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use model::{
-    CapturedStream, Evidence, Finding, Impact, ImpactUnit, Packets, Severity, Source, SubjectKind,
-    TimeCategory,
+    CapturedStream, Evidence, Finding, GainFigure, Impact, ImpactUnit, Packets, Severity, Source,
+    SubjectKind, TimeCategory,
 };
 use text::{count, micros};
 
 use crate::captured::{
     Clients, Group, StreamDirection, carried_nothing, group_directions, stream_checks,
 };
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{advice, advice_about};
 use crate::words::{subject, title};
@@ -93,6 +94,7 @@ fn peers(evidence: &Evidence, packets: &Packets, clients: &Clients<'_>) -> Optio
             &client.to_string(),
             format!("on {client}: which program connects to them? A firewall may drop its SYNs"),
         )],
+        gain: gain::not_predictable("a client that tries many addresses needs few of them"),
         also_causes: Vec::new(),
     })
 }
@@ -144,7 +146,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         )
     };
     let host = server.ip().to_string();
-    group.finding(
+    let mut finding = group.finding(
         evidence,
         "syn-retransmitted",
         title,
@@ -157,7 +159,14 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             advice_about(&host, format!("run netwhy on {host}: is its listener full?")),
             advice("a capture at the other end shows on which side SYNs are lost"),
         ],
-    )
+    );
+    finding.gain = if silent {
+        gain::not_predictable("nothing shows that the server would answer")
+    } else {
+        let streams = group.directions.len() as f64;
+        gain::of_delay(GainFigure::OpeningDelay, group.lost_us as f64 / 1e3 / streams)
+    };
+    finding
 }
 
 #[cfg(test)]

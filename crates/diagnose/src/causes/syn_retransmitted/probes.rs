@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 
 use model::{
-    Evidence, Finding, HttpLoad, Impact, ImpactUnit, Severity, Source, SubjectKind,
+    Evidence, Finding, GainFigure, HttpLoad, Impact, ImpactUnit, Severity, Source, SubjectKind,
     SynRetransmissions,
 };
 use text::{count, micros, number, percent, share};
 
 use super::thresholds::{MIN_RETRANSMITTING, MIN_SHARE};
 use crate::commands::{CommandLine, commands};
+use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::advice_about;
 use crate::words::{subject, title};
@@ -129,6 +130,11 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
             &host,
             format!("run netwhy on {host}: is its listener full (accept-queue-overflow)?"),
         )],
+        gain: if silent {
+            gain::not_predictable("nothing shows that the server would answer")
+        } else {
+            gain::of_delay(GainFigure::OpeningDelay, mean_us as f64 / 1e3)
+        },
         also_causes: Vec::new(),
     }
 }
