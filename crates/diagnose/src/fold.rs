@@ -1,6 +1,6 @@
 //! Consequences under their causes: the effect of another finding is no finding of its own.
 
-use model::{Consequence, Finding, Source};
+use model::{Consequence, ExpectedGain, Finding, Source};
 
 /// Segments lost, and their share, from which on a path loses some SYNs as well.
 const MIN_SEGMENTS_LOST: f64 = 20.0;
@@ -172,7 +172,7 @@ pub(crate) fn fold(findings: Vec<Finding>) -> Vec<Finding> {
         index
     };
     let roots: Vec<usize> = (0..findings.len()).map(root).collect();
-    let mut effects: Vec<(usize, Vec<Consequence>)> = Vec::new();
+    let mut effects: Vec<(usize, Vec<Consequence>, ExpectedGain)> = Vec::new();
     let mut kept: Vec<(usize, Finding)> = Vec::new();
     for (index, (finding, root)) in findings.into_iter().zip(roots).enumerate() {
         if root == index {
@@ -181,13 +181,15 @@ pub(crate) fn fold(findings: Vec<Finding>) -> Vec<Finding> {
             let text = first_line(&finding.impact.text).trim_end_matches(',').to_string();
             let mut moved = vec![Consequence { cause: Some(finding.cause), text }];
             moved.extend(finding.also_causes);
-            effects.push((root, moved));
+            effects.push((root, moved, finding.gain));
         }
     }
     for (index, finding) in &mut kept {
-        for (root, moved) in &mut effects {
-            if root == index {
-                finding.also_causes.append(moved);
+        for (_, moved, gain) in effects.iter_mut().filter(|(root, ..)| root == index) {
+            finding.also_causes.append(moved);
+            // What its effect costs is what fixing it gives.
+            if finding.gain.predicted().is_none() && gain.predicted().is_some() {
+                finding.gain = std::mem::take(gain);
             }
         }
     }
@@ -243,6 +245,16 @@ mod tests {
             folded[0].also_causes.iter().filter_map(|e| e.cause.clone()).collect();
         assert_eq!(effects.len(), 2);
         assert!(effects.contains(&"syn-retransmitted".to_string()));
+    }
+
+    #[test]
+    fn fixing_a_cause_gives_what_its_effect_costs() {
+        let cause = finding("fd-exhausted", SubjectKind::Process, &[7], None, None);
+        let mut effect =
+            finding("accept-queue-overflow", SubjectKind::Listener, &[7], Some("0.0.0.0:80"), None);
+        effect.gain = crate::gain::of_dropped_syns(1.0, 9.0);
+        let folded = fold(vec![cause, effect.clone()]);
+        assert_eq!((folded.len(), &folded[0].gain), (1, &effect.gain));
     }
 
     #[test]

@@ -7,10 +7,10 @@
 //! | model | what is predicted | assumption |
 //! |---|---|---|
 //! | difference | the mean time of an exchange, less the time that the cause took | everything else takes as long as before, give or take a quarter; an exchange takes at least a round trip |
-//! | next limit | a transfer's rate: the least of the limits that remain (the window over the round trip, the rate at which the path delivers) | the path delivers a flight's segments as far apart as its slowest link sends them (Keshav 1991; Dovrolis and others 2001); loss limits what remains as Padhye and others (1998) say |
+//! | next limit | a transfer's rate: the least of the limits that remain (the window over the round trip, the rate at which the path delivers) | the path delivers a flight's segments as far apart as its slowest link sends them (Keshav 1991; Dovrolis and others 2001); losses limit what remains as in Reno with timeouts (Padhye and others 1998) or CUBIC (RFC 9438, section 5.1), whichever is faster |
 //! | token bucket | the rate of the bucket (fluid model) | the bucket's rate stays |
 //! | queue | a round trip without the queue | the sender keeps the queue short |
-//! | dropped SYNs | the delay of a connection that lost SYNs: 1 s, 1 s, 1 s, 1 s, 2 s, 4 s (RFC 6298, tcp_syn_linear_timeouts) | SYNs are dropped independently |
+//! | dropped SYNs | the delay of the slowest in a hundred connections: the timeouts of the SYNs that it lost, 1 s, 1 s, 1 s, 1 s, 2 s, 4 s (RFC 6298, tcp_syn_linear_timeouts) | SYNs are dropped independently |
 //! | failures | none | of N operations without a failure up to 3 / N may fail all the same (rule of three, 95 %) |
 //! | pool | the rate of requests: a worker for each request that waits (Little 1961) | neither the CPU nor what the workers wait for is the next limit |
 //!
@@ -26,6 +26,13 @@ const VARIES: f64 = 0.25;
 const RULE_OF_THREE: f64 = 3.0;
 /// Exchange times that differ by no more than this factor are of the same exchanges.
 const MAX_SAME_EXCHANGES: f64 = 1.25;
+/// Segments that one acknowledgement covers, least retransmission timeout of Linux beyond the round trip,
+/// and the factor of CUBIC's mean window with its constants C = 0.4 and β = 0.7.
+const ACKED_SEGMENTS: f64 = 2.0;
+const MIN_RTO_S: f64 = 0.2;
+const CUBIC_FACTOR: f64 = 1.054;
+/// The share of the connections whose delay is predicted.
+const SLOWEST: f64 = 0.01;
 /// Seconds until each retransmission of a SYN.
 const SYN_TIMEOUTS_S: [f64; 6] = [1.0, 1.0, 1.0, 1.0, 2.0, 4.0];
 
@@ -73,6 +80,17 @@ pub(crate) fn of_time(
     )
 }
 
+/// Queue: a round trip with it, and without it; milliseconds.
+pub(crate) fn of_queue(now_ms: f64, empty_ms: f64) -> ExpectedGain {
+    let highest = (empty_ms * (1.0 + VARIES)).min(now_ms);
+    predicted(GainFigure::RoundTripTime, now_ms, empty_ms, (empty_ms, highest))
+}
+
+/// The rate of the path was not seen.
+pub(crate) fn path_is_not_known() -> ExpectedGain {
+    not_predictable("the rate of the path is not known: nothing filled it, not even for a moment")
+}
+
 /// Failures: so many of all failed.
 pub(crate) fn of_failures(figure: GainFigure, failed: f64, all: f64) -> ExpectedGain {
     let now = text::share(failed, all).min(1.0);
@@ -82,15 +100,10 @@ pub(crate) fn of_failures(figure: GainFigure, failed: f64, all: f64) -> Expected
 /// Dropped SYNs: so many of all SYNs were.
 pub(crate) fn of_dropped_syns(dropped: f64, passed: f64) -> ExpectedGain {
     let share = text::share(dropped, dropped + passed);
-    // Of the connections that lost a SYN, those that lost no more open after the first timeout.
-    let delay_s: f64 = SYN_TIMEOUTS_S
-        .iter()
-        .scan(1.0, |still_waiting, timeout| {
-            let waits = *still_waiting * timeout;
-            *still_waiting *= share;
-            Some(waits)
-        })
-        .sum();
+    // Those that lose one more SYN, until they are fewer than one in a hundred.
+    let hit = std::iter::successors(Some(1.0), |hit| Some(hit * share));
+    let timeouts = hit.take_while(|hit| *hit >= SLOWEST).zip(SYN_TIMEOUTS_S).skip(1).count();
+    let delay_s: f64 = SYN_TIMEOUTS_S.iter().take(timeouts.max(1)).sum();
     predicted(GainFigure::OpeningDelay, delay_s * 1e3, 0.0, (0.0, 0.0))
 }
 
@@ -108,8 +121,26 @@ pub(crate) fn of_rate(now_bps: f64, limits_bps: impl IntoIterator<Item = f64>) -
                 (lowest, expected * (1.0 + VARIES)),
             )
         }
-        None => not_predictable("the rate of the path is not known: nothing filled it"),
+        None => path_is_not_known(),
     }
+}
+
+/// Rate of a sender that takes losses for congestion, bits a second: that of Reno with timeouts (Padhye and
+/// others 1998, equation 30) or of CUBIC (RFC 9438, section 5.1), whichever is higher. Segments of so many
+/// bytes, a round trip in seconds, share of the segments that are lost.
+pub(crate) fn loss_limit_bps(segment: f64, round_trip_s: f64, lost: f64) -> Option<f64> {
+    if lost <= 0.0 || round_trip_s <= 0.0 || segment <= 0.0 {
+        return None;
+    }
+    let timeout_s = round_trip_s + MIN_RTO_S;
+    let fast = round_trip_s * (2.0 * ACKED_SEGMENTS * lost / 3.0).sqrt();
+    let timeouts = timeout_s
+        * (3.0 * (3.0 * ACKED_SEGMENTS * lost / 8.0).sqrt()).min(1.0)
+        * lost
+        * (1.0 + 32.0 * lost * lost);
+    let reno = 1.0 / (fast + timeouts);
+    let cubic = CUBIC_FACTOR * (round_trip_s / lost).powf(0.75) / round_trip_s;
+    Some(reno.max(cubic) * segment * 8.0)
 }
 
 /// Difference: a delay that is gone without its cause, milliseconds.
@@ -175,13 +206,11 @@ mod tests {
 
     #[test]
     fn a_dropped_syn_waits_for_its_timeouts() {
-        assert_eq!(gain(&of_dropped_syns(10.0, 1e9)).now.round(), 1_000.0);
-        // Half are dropped: of those hit, one in two again.
-        assert_eq!(
-            gain(&of_dropped_syns(10.0, 10.0)).now,
-            1_000.0 * (1.0 + 0.5 + 0.25 + 0.125 + 0.125 + 0.125)
-        );
-        assert!(gain(&of_dropped_syns(10.0, 0.0)).now <= 10_000.0);
+        let delay_ms = |share: f64| gain(&of_dropped_syns(share, 1.0 - share)).now;
+        for (share, delay) in [(0.001, 1_000.0), (0.05, 1_000.0), (0.2, 2_000.0), (0.3, 3_000.0)] {
+            assert_eq!(delay_ms(share), delay, "{share}");
+        }
+        assert!(delay_ms(1.0) <= 10_000.0);
     }
 
     #[test]
@@ -198,6 +227,17 @@ mod tests {
         assert_eq!(gain(&of_rate(5e6, limits)).expected, 50e6);
         assert_eq!(gain(&of_rate(60e6, limits)).expected, 60e6, "no slower than it is now");
         assert!(of_rate(5e6, []).predicted().is_none());
+    }
+
+    #[test]
+    fn losses_limit_a_rate_as_the_papers_say() {
+        let rate = |lost| loss_limit_bps(1448.0, 0.1, lost).unwrap();
+        // Mathis and others 1997: MSS / R * sqrt(3 / (2 * b * p)), without timeouts.
+        let mathis = |lost: f64| 1448.0 * 8.0 / 0.1 * (1.5 / (2.0 * lost)).sqrt();
+        assert!(rate(1e-2) < mathis(1e-2) && rate(1e-2) > mathis(1e-2) / 2.0);
+        assert!(rate(1e-5) > mathis(1e-5), "CUBIC on a long path");
+        assert!(rate(0.2) < 1448.0 * 8.0 / 0.1, "less than a segment a round trip");
+        assert_eq!(loss_limit_bps(1448.0, 0.1, 0.0), None);
     }
 
     #[test]

@@ -12,10 +12,18 @@ pub type Figures = BTreeMap<String, f64>;
 /// Names of the figures in this output.
 pub(crate) fn names(reads: OutputFormat) -> &'static [&'static str] {
     match reads {
-        OutputFormat::Wrk => &["requests_per_second", "p50_ms", "p90_ms", "p99_ms", "errors"],
-        OutputFormat::Ab => {
-            &["requests_per_second", "p50_ms", "p90_ms", "p99_ms", "longest_ms", "errors"]
+        OutputFormat::Wrk => {
+            &["requests_per_second", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "errors"]
         }
+        OutputFormat::Ab => &[
+            "requests_per_second",
+            "mean_ms",
+            "p50_ms",
+            "p90_ms",
+            "p99_ms",
+            "longest_ms",
+            "errors",
+        ],
         OutputFormat::Iperf3 => &["mbit_per_second", "retransmits", "seconds"],
         OutputFormat::Lines | OutputFormat::Pattern => &[],
     }
@@ -67,6 +75,9 @@ fn wrk(output: &str) -> Figures {
                 let name = format!("p{}_ms", percent.trim_end_matches('%'));
                 insert_finite(&mut figures, &name, milliseconds(time));
             }
+            ["Latency", mean, ..] if *mean != "Distribution" => {
+                insert_finite(&mut figures, "mean_ms", milliseconds(mean));
+            }
             ["Socket", "errors:", rest @ ..] => {
                 let counts =
                     rest.iter().filter_map(|word| word.trim_end_matches(',').parse::<f64>().ok());
@@ -114,6 +125,9 @@ fn ab(output: &str) -> Figures {
         match words.as_slice() {
             ["Requests", "per", "second:", rate, ..] => {
                 insert_finite(&mut figures, "requests_per_second", rate.parse().ok());
+            }
+            ["Time", "per", "request:", ms, "[ms]", "(mean)"] => {
+                insert_finite(&mut figures, "mean_ms", ms.parse().ok());
             }
             ["Failed", "requests:", count] | ["Non-2xx", "responses:", count] => {
                 errors += count.parse().unwrap_or(0.0);
@@ -194,7 +208,7 @@ mod tests {
             Requests/sec:   2260.47\nTransfer/sec:      1.86MB\n";
         let figures = wrk(output);
         assert!((figures["requests_per_second"] - 2260.47 * (1.0 - 5.0 / 6804.0)).abs() < 1e-6);
-        assert_eq!(figures["p50_ms"], 44.01);
+        assert_eq!((figures["mean_ms"], figures["p50_ms"]), (43.97, 44.01));
         assert_eq!(figures["p90_ms"], 1200.0);
         assert_eq!(figures["p99_ms"], 0.83);
         assert_eq!(figures["errors"], 10.0);
@@ -205,9 +219,11 @@ mod tests {
     fn ab_is_parsed() {
         let output = "Complete requests:      1000\nFailed requests:        12\n   (Connect: 12, \
             Receive: 0)\nNon-2xx responses:      3\nRequests per second:    412.50 [#/sec] (mean)\n\
-            \n  50%     18\n  90%    210\n  99%   1042\n 100%   3011 (longest request)\n";
+            Time per request:       48.485 [ms] (mean)\nTime per request:       2.424 [ms] \
+            (mean, across all concurrent requests)\n  50%     18\n  90%    210\n  99%   1042\n 100%   3011 (longest request)\n";
         let figures = ab(output);
         assert!((figures["requests_per_second"] - 412.5 * 0.985).abs() < 1e-6);
+        assert_eq!(figures["mean_ms"], 48.485);
         assert_eq!((figures["p99_ms"], figures["longest_ms"]), (1042.0, 3011.0));
         assert_eq!(figures["errors"], 15.0);
     }

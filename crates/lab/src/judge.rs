@@ -1,6 +1,6 @@
 //! What netwhy named, compared with what it must name.
 
-use model::Finding;
+use model::{ExpectedGain, Finding};
 use serde::Serialize;
 
 use crate::observer::Diagnosis;
@@ -30,6 +30,8 @@ pub struct NamedCause {
     pub title: String,
     /// At fault: name, addresses, processes.
     pub subject: String,
+    /// What fixing it is expected to give.
+    pub gain: ExpectedGain,
 }
 
 impl Observation {
@@ -61,6 +63,7 @@ impl NamedCause {
             cause: finding.cause.clone(),
             title: finding.title.clone(),
             subject: parts.join(" · "),
+            gain: finding.gain.clone(),
         }
     }
 }
@@ -171,6 +174,7 @@ mod tests {
             cause: (*cause).into(),
             title: String::new(),
             subject: (*subject).into(),
+            gain: ExpectedGain::default(),
         };
         Observation {
             host: host.into(),

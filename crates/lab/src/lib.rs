@@ -9,6 +9,7 @@
 //! - [`figures`]: what a workload measured
 //! - [`run`], [`outcome`]: one run of one scenario, and its outcome
 //! - [`observer`], [`judge`]: how the lab uses netwhy; what netwhy named, against what it must name
+//! - [`gain`]: the expected gain of a finding, against what its fix gave
 //! - `cpu_shortage`: how much CPU the machine lacked
 //! - [`score`]: many runs: named, missed, wrongly named
 //! - [`folder`]: the directory of a lab, and the other labs on this machine; `state_folder`: what outlives
@@ -21,6 +22,7 @@ pub mod emulator;
 mod error;
 pub mod figures;
 pub mod folder;
+pub mod gain;
 mod host;
 pub mod judge;
 mod names;

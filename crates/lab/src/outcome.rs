@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::cpu_shortage::CpuShortage;
 use crate::figures::Figures;
+use crate::gain::GainError;
 use crate::judge::{Observation, Verdict};
 use crate::scenario::vary::Values;
 
@@ -91,6 +92,8 @@ pub struct Improvement {
     pub required: f64,
     /// How many times better it was; `None`: the workload printed no figure.
     pub measured: Option<f64>,
+    /// The expected gains of the causes that were named and fixed, one for each.
+    pub gains: Vec<GainError>,
 }
 
 impl Improvement {

@@ -14,6 +14,7 @@ use crate::emulator::Counters;
 use crate::error::{Error, Result};
 use crate::figures::{self, Figures};
 use crate::folder::Folder;
+use crate::gain;
 use crate::judge::{self, Observation};
 use crate::network::Network;
 use crate::observer::Observer;
@@ -221,7 +222,8 @@ impl<'a> Lab<'a> {
             let improvement = required.zip(outcome.steps.last()).map(|(required, before)| {
                 let pair = before.figures.get(&figure).zip(figures.get(&figure));
                 let measured = pair.map(|(b, a)| figures::improvement(&figure, *b, *a));
-                Improvement { required, measured }
+                let gains = gain::of_fix(before, &figures);
+                Improvement { required, measured, gains }
             });
             outcome.steps.push(StepOutcome {
                 expected: step.expect.iter().map(|e| e.cause.get_ref().clone()).collect(),

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::gain::{GOOD_FACTOR, GainError};
 use crate::outcome::{Improvement, Outcome, StepOutcome};
 use crate::scenario::types::Excuse;
 
@@ -64,6 +65,12 @@ pub struct Fixes {
     pub measured: usize,
     /// Those that improved the figure as required.
     pub effective: usize,
+    /// Causes that were fixed, and whose gain is not predictable.
+    pub not_predictable: usize,
+    /// Those whose predicted figure the workload does not measure.
+    pub of_another_figure: usize,
+    /// How many times the predicted gain is the measured one, or the reverse; in ascending order.
+    pub gain_factors: Vec<f64>,
 }
 
 impl Tally {
@@ -89,6 +96,36 @@ impl Tally {
     }
 }
 
+impl Fixes {
+    fn add_gain(&mut self, one: &GainError) {
+        match (&one.change, one.gain.predicted()) {
+            (Some(change), _) => self.gain_factors.push(change.factor()),
+            (None, Some(_)) => self.of_another_figure += 1,
+            (None, None) => self.not_predictable += 1,
+        }
+    }
+
+    /// How well gains were predicted, in one sentence; `None` without any.
+    fn gains(&self) -> Option<String> {
+        let median = quantile(&self.gain_factors, 0.5)?;
+        let p90 = quantile(&self.gain_factors, 0.9)?;
+        let good = self.gain_factors.iter().filter(|factor| **factor <= GOOD_FACTOR).count();
+        Some(format!(
+            "expected gains: {good} of {} within a factor of {GOOD_FACTOR} of what the fix gave; \
+             median {median:.2}, 90 % within {p90:.2}; {} of another figure, {} not predictable",
+            self.gain_factors.len(),
+            self.of_another_figure,
+            self.not_predictable
+        ))
+    }
+}
+
+/// Of values in ascending order.
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((last as f64 * share).round() as usize).copied()
+}
+
 fn share(part: usize, whole: usize) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
@@ -105,6 +142,7 @@ impl Score {
             }
         }
         score.seconds.sort_by(f64::total_cmp);
+        score.fixes.gain_factors.sort_by(f64::total_cmp);
         score
     }
 
@@ -144,6 +182,9 @@ impl Score {
         if let Some(improvement) = &step.improvement {
             self.fixes.measured += 1;
             self.fixes.effective += usize::from(Improvement::is_sufficient(improvement));
+            for one in &improvement.gains {
+                self.fixes.add_gain(one);
+            }
         }
         self.seconds.extend(step.observations.iter().map(|observation| observation.seconds));
     }
@@ -178,11 +219,7 @@ impl Score {
 
     /// Time from the start of an observation to its report: median and 95th percentile, seconds.
     pub fn time_to_diagnosis(&self) -> Option<(f64, f64)> {
-        let at = |share: f64| {
-            let last = self.seconds.len().checked_sub(1)?;
-            self.seconds.get((last as f64 * share).round() as usize).copied()
-        };
-        Some((at(0.5)?, at(0.95)?))
+        Some((quantile(&self.seconds, 0.5)?, quantile(&self.seconds, 0.95)?))
     }
 
     /// The score as Markdown: a table of causes, the totals, the confusion matrix.
@@ -262,6 +299,7 @@ impl Score {
             let (effective, all) = (self.fixes.effective, self.fixes.measured);
             lines.push(format!("fixes: {effective} of {all} improved the figure as required"));
         }
+        lines.extend(self.fixes.gains());
         if let Some((median, p95)) = self.time_to_diagnosis() {
             lines.push(format!(
                 "time to diagnosis, including the observation: {median:.1} s (median), \
@@ -309,7 +347,7 @@ mod tests {
                 wrong: wrong.iter().map(wrongly_named).collect(),
             },
             conditions: Default::default(),
-            improvement: Some(Improvement { required: 2.0, measured: Some(3.0) }),
+            improvement: Some(Improvement { required: 2.0, measured: Some(3.0), gains: vec![] }),
         }
     }
 

@@ -56,7 +56,8 @@ pub struct PredictedGain {
 pub enum GainFigure {
     /// Mean time of an exchange, from the first byte of the request to the last byte of the response, ms.
     ExchangeTime,
-    /// Mean delay of opening a connection that the cause hits, ms.
+    /// Delay of opening a connection that the cause hits, ms: that of the slowest in a hundred
+    /// connections; where fewer are hit, the mean of those.
     OpeningDelay,
     /// Mean delay of a name lookup that the cause hits, ms.
     LookupDelay,

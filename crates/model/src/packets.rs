@@ -315,6 +315,11 @@ pub struct CapturedDirection {
     /// How its rate fell and its round trip rose when a token bucket with a queue limited it.
     #[serde(default)]
     pub shaped: Option<ShapedRate>,
+    /// Rate at which the path delivers a flight of a bulk transfer, bits of data a second: one in ten
+    /// groups of 16 segments was acknowledged as fast. The rate of the path, if the sender leaves pauses
+    /// between its flights, and does not pace.
+    #[serde(default)]
+    pub flight_rate_bps: Option<u64>,
     /// Transfers in slow start.
     #[serde(default)]
     pub slow_starts: SlowStarts,

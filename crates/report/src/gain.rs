@@ -36,7 +36,7 @@ fn predicted(gain: &PredictedGain) -> String {
         GainFigure::TransferRate => ("transfers reach", &bit_rate),
         GainFigure::RequestRate => ("requests answered a second:", &per_second),
         GainFigure::OpeningDelay => {
-            return format!("connections that it hits open about {} sooner", ms(saved(gain)));
+            return format!("connections that it hits open up to {} sooner", ms(saved(gain)));
         }
         GainFigure::LookupDelay => {
             return format!("lookups that it hits end about {} sooner", ms(saved(gain)));
@@ -100,7 +100,7 @@ mod tests {
                 GainFigure::OpeningDelay,
                 1_430.0,
                 0.0,
-                "connections that it hits open about 1.4 s sooner",
+                "connections that it hits open up to 1.4 s sooner",
             ),
             (GainFigure::FailedRequests, 0.3, 0.0, "the 30 % of requests that fail succeed"),
         ] {

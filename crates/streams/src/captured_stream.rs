@@ -100,6 +100,7 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         acknowledged_late: end.acknowledged_late(),
         policed: end.policed().iter().map(|(number, found)| policed(*number, found)).collect(),
         shaped: end.shaped().map(|found| shaped(&found)),
+        flight_rate_bps: end.flight_rate(),
         slow_starts: slow_starts(&end.slow_starts()),
         full_size_arrived: own.path_mtu.full_size_arrived(),
         resegmented: own.path_mtu.resegmented().into(),

@@ -1,40 +1,70 @@
 //! What fixing the fault of a group of streams is expected to give.
 
-use model::{CapturedStream, ExpectedGain, GainFigure};
+use model::{CapturedStream, ExpectedGain, GainFigure, TimeCategory};
 
+use super::direction::StreamDirection;
 use super::group::Group;
 use crate::gain;
 
+/// Bytes that a segment has beside its data: IP and TCP headers with time stamps.
+const HEADER_BYTES: f64 = 52.0;
+
 impl Group<'_> {
-    /// Without the time that was lost: the mean time of an exchange, or the rate of a stream that holds
+    /// Without the time that was lost: the mean time of an exchange, or the rate of streams that hold
     /// none.
     pub(crate) fn gain(&self) -> ExpectedGain {
         let busy_us = self.sum_of_streams(CapturedStream::busy_us);
+        let lost_us = self.lost_us.min(busy_us);
         match self.exchanges() {
-            0 => self.gain_of_rate(busy_us),
+            0 => gain::of_rate(self.rate_bps(busy_us), [self.rate_bps(busy_us - lost_us)]),
             exchanges => {
                 let each_ms = |us: u64| us as f64 / 1e3 / exchanges as f64;
-                let lost_us = self.lost_us.min(busy_us);
-                let least_ms = self.round_trip_ms().unwrap_or(0.0);
                 gain::of_time(
                     GainFigure::ExchangeTime,
                     each_ms(busy_us),
                     each_ms(lost_us),
-                    least_ms,
+                    self.round_trip_ms().unwrap_or(0.0),
                 )
             }
         }
     }
 
-    /// Of streams that only send: the same bytes in less time.
-    fn gain_of_rate(&self, busy_us: u64) -> ExpectedGain {
-        let bits = self.sum(|sent| sent.new_bytes) as f64 * 8.0;
-        let rate = |us: u64| bits * 1e6 / us as f64;
-        match busy_us.saturating_sub(self.lost_us) {
-            0 => gain::not_predictable("nothing was sent without it"),
-            _ if bits == 0.0 => gain::not_predictable("nothing was sent"),
-            rest_us => gain::of_rate(rate(busy_us), [rate(rest_us)]),
-        }
+    /// Of transfers: the rate at which the path delivers a flight, and other limits of a stream, bits of
+    /// data a second. Where the path did not show its rate, the gain is that of the time.
+    pub(crate) fn gain_of_transfers(
+        &self,
+        other_limit: impl Fn(&StreamDirection<'_>) -> Option<f64>,
+    ) -> Option<ExpectedGain> {
+        let busy_us = self.sum_of_streams(CapturedStream::busy_us);
+        let now = self.rate_bps(busy_us);
+        let path = self.path_bps()? / self.streams_at_once(busy_us);
+        let limits = self.directions.iter().filter_map(other_limit);
+        Some(gain::of_rate(now, limits.chain([path])))
+    }
+
+    /// At a rate that the remedy keeps to, bits a second.
+    pub(crate) fn gain_at(&self, bps: f64) -> ExpectedGain {
+        gain::of_rate(self.rate_bps(self.sum_of_streams(CapturedStream::busy_us)), [bps])
+    }
+
+    /// The highest rate at which the path delivered a flight of these streams, bits of data a second.
+    fn path_bps(&self) -> Option<f64> {
+        let rates = self.directions.iter().filter_map(|one| one.sent().flight_rate_bps);
+        rates.max().map(|rate| rate as f64)
+    }
+
+    /// How many of the streams are busy at a time, on average.
+    fn streams_at_once(&self, busy_us: u64) -> f64 {
+        let streams = || self.directions.iter().map(|direction| direction.stream);
+        let began = streams().map(|stream| stream.first_us).min().unwrap_or(0);
+        let ended = streams().map(|stream| stream.first_us.saturating_add(stream.span_us)).max();
+        let span = ended.unwrap_or(0).saturating_sub(began);
+        text::share(busy_us as f64, span as f64).max(1.0)
+    }
+
+    /// Rate of a stream that sends what these streams sent in so much time, bits of data a second.
+    fn rate_bps(&self, us: u64) -> f64 {
+        text::share(self.sum(|sent| sent.new_bytes) as f64 * 8e6, us as f64)
     }
 
     /// Shortest round trip of the stream that lost most, milliseconds.
@@ -44,5 +74,30 @@ impl Group<'_> {
 
     fn sum_of_streams(&self, of: impl Fn(&CapturedStream) -> u64) -> u64 {
         self.directions.iter().map(|direction| of(direction.stream)).fold(0, u64::saturating_add)
+    }
+}
+
+/// Rate at which a window that was full limits a direction, bits of data a second.
+pub(crate) fn window_limit(direction: &StreamDirection<'_>) -> Option<f64> {
+    let was_full = direction.sent().time_us(TimeCategory::ReceiveWindow) > 0;
+    let window = f64::from(direction.reverse().max_window);
+    let trip = direction.stream.round_trip_us().filter(|us| was_full && *us > 0)?;
+    Some(window * 8e6 / trip as f64)
+}
+
+/// Rate at which losses limit a direction whose sender takes them for congestion, bits of data a second.
+pub(crate) fn loss_limit(direction: &StreamDirection<'_>) -> Option<f64> {
+    let sent = direction.sent();
+    let lost = text::share(sent.lost() as f64, sent.data_segments as f64);
+    let trip = direction.stream.round_trip_us()? as f64 / 1e6;
+    let segment = f64::from(sent.max_segment_bytes.min(direction.mss()));
+    gain::loss_limit_bps(segment, trip, lost)
+}
+
+impl StreamDirection<'_> {
+    /// Bytes of data in a segment on the path: offload makes captured ones larger.
+    fn mss(&self) -> u32 {
+        let accepted = self.reverse().mss.map_or(1460, u32::from);
+        accepted.saturating_sub(HEADER_BYTES as u32 - 40).max(1)
     }
 }

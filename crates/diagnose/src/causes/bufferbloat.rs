@@ -60,6 +60,7 @@ use text::{bit_rate, bytes, count, micros, number, percent};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
 use crate::cause::{Cause, Slows, Verdict};
+use crate::gain;
 use crate::proofs::WithFigures as _;
 use crate::remedies::{Noted as _, qdisc, sysctl_on};
 
@@ -196,6 +197,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     finding.impact.share = Some(trips.inflated);
     finding.severity = model::Severity::Warning;
+    finding.gain = gain::of_queue(trips.mean_us as f64 / 1e3, trips.min_us as f64 / 1e3);
     finding
 }
 

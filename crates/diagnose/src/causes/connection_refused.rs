@@ -48,12 +48,15 @@
 //!
 //! - RFC 9293, section 3.10.7.1 (a segment for a closed port)
 
-use model::{CapturedStream, Evidence, Finding, ImpactUnit, Severity, Source, StreamEnd};
+use model::{
+    CapturedStream, Evidence, Finding, GainFigure, ImpactUnit, Severity, Source, StreamEnd,
+};
 use text::{count, number};
 
 use crate::captured::{AfterRefusal, Clients, Group, StreamDirection, verdict_from_packets};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::CommandLine;
+use crate::gain;
 use crate::remedies::advice_about;
 
 pub(super) const CAUSE: Cause = Cause {
@@ -135,6 +138,14 @@ fn finding(evidence: &Evidence, group: &Group<'_>, clients: &Clients<'_>) -> Fin
     );
     finding.impact.unit = ImpactUnit::ConnectionsLost;
     (finding.impact.amount, finding.impact.share) = (refused as f64, Some(share));
+    finding.gain = match after {
+        Some(AfterRefusal::LostNothing) => gain::not_predictable("its client lost nothing"),
+        _ => gain::of_failures(
+            GainFigure::FailedConnections,
+            refused as f64,
+            group.streams_of_service() as f64,
+        ),
+    };
     finding.severity = match after {
         Some(AfterRefusal::LostNothing) => Severity::Info,
         Some(AfterRefusal::Failed) | None if share >= MIN_SHARE_CRITICAL => Severity::Critical,

@@ -53,8 +53,7 @@
 //! - Gettys, Nichols: Bufferbloat: dark buffers in the Internet (CACM 2012)
 
 use model::{
-    Evidence, Finding, GainFigure, Impact, ImpactUnit, LimitedLink, Severity, Source, SubjectKind,
-    UnderLoad,
+    Evidence, Finding, Impact, ImpactUnit, LimitedLink, Severity, Source, SubjectKind, UnderLoad,
 };
 use text::{bit_rate, micros};
 
@@ -77,8 +76,6 @@ pub(super) const CAUSE: Cause = Cause {
     examples: tests::examples,
 };
 
-/// A sender that keeps the queue short leaves so many round trips of it.
-const MAX_QUEUE_LEFT: f64 = 1.25;
 /// Rise of the round trip of an idle host from which on people notice it, milliseconds.
 const MIN_RISE_CRITICAL_MS: f64 = 100.0;
 /// Share of the rate of the link to which queue management is set.
@@ -171,7 +168,7 @@ fn finding(
             .noted("on the router that sends across it"),
             advice("at the senders: bbr, or pacing (SO_MAX_PACING_RATE)"),
         ],
-        gain: gain::predicted(GainFigure::RoundTripTime, full, idle, (idle, idle * MAX_QUEUE_LEFT)),
+        gain: gain::of_queue(full, idle),
         also_causes: Vec::new(),
     })
 }

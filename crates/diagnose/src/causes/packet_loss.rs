@@ -69,8 +69,9 @@
 use model::{Evidence, Finding, Reach, Source, TimeCategory};
 use text::{count, micros, number, percent, share};
 
-use crate::captured::{Group, StreamDirection, is_damaged, verdict_from_packets};
+use crate::captured::{Group, StreamDirection, is_damaged, verdict_from_packets, window_limit};
 use crate::cause::{Cause, Slows, Verdict};
+use crate::gain;
 use crate::proofs::WithFigures as _;
 use crate::remedies::{Noted as _, advice, sysctl_on};
 
@@ -248,7 +249,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     if group.lost_us > 0 {
         harm.push_str(&format!(", loss recovery took {}", group.lost_text()));
     }
-    group.finding(
+    let mut finding = group.finding(
         evidence,
         CAUSE.id,
         format!(
@@ -258,7 +259,11 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         &harm,
         proofs,
         remedies,
-    )
+    );
+    if let Some(gain) = group.gain_of_transfers(window_limit) {
+        finding.gain = gain;
+    }
+    finding
 }
 
 /// The finding about a receiver that does not answer any more.
@@ -280,7 +285,10 @@ fn no_answer(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     let harm = format!("{sender} waited {} without success", group.lost_text());
     let title = format!("{receiver} does not answer any more");
-    group.finding(evidence, CAUSE.id, title, &harm, vec![proof], vec![advice(remedy)])
+    let mut finding =
+        group.finding(evidence, CAUSE.id, title, &harm, vec![proof], vec![advice(remedy)]);
+    finding.gain = gain::not_predictable("nothing shows that it would answer");
+    finding
 }
 
 #[cfg(test)]

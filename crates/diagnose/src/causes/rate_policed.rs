@@ -53,6 +53,7 @@ use text::{bit_rate, bytes, count, micros, number};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
 use crate::cause::{Cause, Slows, Verdict};
+use crate::gain;
 use crate::proofs::WithFigures as _;
 use crate::remedies::{Noted as _, advice, qdisc};
 
@@ -145,7 +146,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let exchanges: u64 =
         group.directions.iter().map(|direction| direction.sent().policed.len() as u64).sum();
     let all = group.exchanges();
-    group.finding(
+    let mut finding = group.finding(
         evidence,
         CAUSE.id,
         title,
@@ -157,7 +158,12 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         ),
         vec![proof],
         remedies(group, common),
-    )
+    );
+    finding.gain = match common {
+        Some(bps) => group.gain_at(bps as f64),
+        None => gain::not_predictable("the rate of the policer is not known"),
+    };
+    finding
 }
 
 fn remedies(group: &Group<'_>, rate_bps: Option<u64>) -> Vec<Remedy> {

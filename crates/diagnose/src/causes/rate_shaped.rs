@@ -50,6 +50,7 @@ use text::{bit_rate, bytes, micros, share};
 
 use crate::captured::{Group, StreamDirection, verdict_from_packets};
 use crate::cause::{Cause, Slows, Verdict};
+use crate::gain;
 use crate::proofs::WithFigures as _;
 use crate::remedies::{Noted as _, advice, qdisc};
 
@@ -104,14 +105,18 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     )
     .noted("then nothing waits in the queue, and the credit comes back; bbr paces too");
     (pace.reaches, pace.host) = (Reach::NewConnections, Some(host));
-    group.finding(
+    let mut finding = group.finding(
         evidence,
         CAUSE.id,
         format!("A shaper on the path limits transfers to {after} after a burst"),
         &format!("{before} until {} had passed, {after} from then on", bytes(shaped.burst_bytes)),
         vec![proof],
         vec![advice(format!("a larger instance or link between {sender} and {receiver}")), pace],
-    )
+    );
+    let (before_ms, after_ms) =
+        (shaped.round_trip_before_us as f64 / 1e3, shaped.round_trip_after_us as f64 / 1e3);
+    finding.gain = gain::of_queue(after_ms, before_ms);
+    finding
 }
 
 #[cfg(test)]

@@ -63,9 +63,11 @@ use model::{Evidence, Finding, Packets, Source};
 use text::{bit_rate, bytes, micros, percent};
 
 use crate::captured::{
-    Group, StreamDirection, is_unscaled, verdict_from_packets, window_full_share, window_limited_us,
+    Group, StreamDirection, is_unscaled, loss_limit, verdict_from_packets, window_full_share,
+    window_limited_us,
 };
 use crate::cause::{Cause, Slows, Verdict};
+use crate::gain;
 use crate::remedies::advice_about;
 use crate::words::title;
 
@@ -139,6 +141,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         vec![proof],
         vec![advice_about(&host, text)],
     );
+    finding.gain = group.gain_of_transfers(loss_limit).unwrap_or_else(gain::path_is_not_known);
     finding.subject.name = format!("{receiver} (receiver) · {}", finding.subject.name);
     finding
 }

@@ -51,7 +51,7 @@
 use model::{Evidence, Finding, Source};
 use text::{count, number, percent, share};
 
-use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::captured::{Group, StreamDirection, verdict_from_packets, window_limit};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::advice;
@@ -134,7 +134,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         .over_window(evidence, "spurious retransmissions", spurious as f64, "segments");
     let what =
         format!("{} late, {}", count(late, "segment"), count(spurious, "spurious retransmission"));
-    group.finding(
+    let mut finding = group.finding(
         evidence,
         CAUSE.id,
         title(
@@ -144,7 +144,11 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         &what,
         vec![proof],
         vec![advice("keep a connection on one link: hash by connection in bonds and routers")],
-    )
+    );
+    if let Some(gain) = group.gain_of_transfers(window_limit) {
+        finding.gain = gain;
+    }
+    finding
 }
 
 #[cfg(test)]

@@ -69,6 +69,7 @@ use text::{count, micros};
 
 use crate::captured::{Group, StreamDirection, group_directions};
 use crate::cause::{Cause, Slows, Verdict};
+use crate::gain;
 use crate::reach::belongs_to_others;
 use crate::remedies::advice_about;
 use crate::words::shortened;
@@ -180,14 +181,16 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         text.push_str(&format!("\n{request}: {exchanges}, {each} on average"));
     }
     let proof = group.proof(evidence, "proof", text);
-    group.finding(
+    let mut finding = group.finding(
         evidence,
         CAUSE.id,
         format!("{server} takes {} to answer", micros(each)),
         &format!("{} of think time in {}", group.lost_text(), count(exchanges, "exchange")),
         vec![proof],
         vec![advice_about(&host, format!("run netwhy on {host}: what does the process wait for?"))],
-    )
+    );
+    finding.gain = gain::not_predictable("what the server does in this time is not in the packets");
+    finding
 }
 
 #[cfg(test)]

@@ -47,9 +47,10 @@ use model::{Evidence, Finding, Packets, Reach, Source};
 use text::{bit_rate, bytes, micros};
 
 use crate::captured::{
-    Group, StreamDirection, is_unscaled, verdict_from_packets, window_limited_us,
+    Group, StreamDirection, is_unscaled, loss_limit, verdict_from_packets, window_limited_us,
 };
 use crate::cause::{Cause, Slows, Verdict};
+use crate::gain;
 use crate::proofs::WithFigures as _;
 use crate::remedies::{advice, sysctl_on};
 use crate::words::title;
@@ -94,7 +95,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         text.push_str(&format!(": at most {max} over {}", micros(trip)));
     }
     let proof = group.proof(evidence, "proof", text).at_moment("window", window as f64, "bytes");
-    group.finding(
+    let mut finding = group.finding(
         evidence,
         CAUSE.id,
         title(
@@ -107,7 +108,9 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             sysctl_on(&host, "net.ipv4.tcp_window_scaling", 1, Reach::NewConnections),
             advice("if it is 1 there, something on the path removes it: capture at both ends"),
         ],
-    )
+    );
+    finding.gain = group.gain_of_transfers(loss_limit).unwrap_or_else(gain::path_is_not_known);
+    finding
 }
 
 #[cfg(test)]

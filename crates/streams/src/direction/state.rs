@@ -155,6 +155,12 @@ impl Direction {
         }
     }
 
+    /// End of what was acknowledged.
+    #[inline]
+    pub(crate) fn acknowledged(&self) -> Sequence {
+        self.acknowledged
+    }
+
     /// Whether everything that it sent before this number was acknowledged.
     #[inline]
     pub(crate) fn is_acknowledged(&self, end: Sequence) -> bool {

@@ -59,6 +59,9 @@ impl Stream {
         let (new_before, last_data_at) = (own.sent.counts.new_bytes, own.sent.last_data_at);
         let kind = own.sent.take(tcp, timestamps, at, (ip.ecn, ip.ttl), &mut peer.sent);
         let new = own.sent.counts.new_bytes.saturating_sub(new_before);
+        if let Some(bulk) = &mut peer.bulk {
+            bulk.flight_rate.acknowledged(peer.sent.acknowledged(), at);
+        }
         if peer.sent.in_flight() == 0 {
             self.exchanges.acknowledged(side.other(), at);
         }

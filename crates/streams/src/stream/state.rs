@@ -10,6 +10,7 @@ use crate::direction::Direction;
 use crate::duplicates::DuplicateFilter;
 use crate::ends::Ends;
 use crate::exchange::{Exchange, Exchanges};
+use crate::flight_rate::FlightRate;
 use crate::idle_period::IdlePeriods;
 use crate::policing::PolicedResponse;
 use crate::segment::SegmentKind;
@@ -93,9 +94,16 @@ pub struct End {
     /// On long paths.
     pub(super) slow_start: Option<Box<SlowStartDetector>>,
     /// Of bulk transfers.
-    pub(super) throughput: Option<Box<Throughput>>,
+    pub(super) bulk: Option<Box<BulkTransfer>>,
     /// Boxed: most ends have none.
     pub(super) incidents: Option<Box<Incidents>>,
+}
+
+/// How fast a bulk transfer goes.
+#[derive(Debug, Clone)]
+pub(super) struct BulkTransfer {
+    pub(super) throughput: Throughput,
+    pub(super) flight_rate: FlightRate,
 }
 
 /// What happened to one end: stalls and policed responses.
@@ -155,7 +163,7 @@ impl End {
             stalls: StallDetector::default(),
             loop_time: OptionalTime::default(),
             slow_start: None,
-            throughput: None,
+            bulk: None,
             incidents: None,
         }
     }
@@ -184,7 +192,12 @@ impl End {
 
     /// Whether a token bucket with a queue held what it sent to its rate.
     pub fn shaped(&self) -> Option<ShapedThroughput> {
-        self.throughput.as_ref()?.shaped()
+        self.bulk.as_ref()?.throughput.shaped()
+    }
+
+    /// The rate at which the path delivers a flight of its bulk transfer, bits of data a second.
+    pub fn flight_rate(&self) -> Option<u64> {
+        self.bulk.as_ref()?.flight_rate.bits_per_second()
     }
 
     /// Its transfers that began with slow start.

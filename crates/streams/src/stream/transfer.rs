@@ -2,7 +2,8 @@
 
 use model::Side;
 
-use super::state::Stream;
+use super::state::{BulkTransfer, Stream};
+use crate::flight_rate::FlightRate;
 use crate::round_trip::{INITIAL_TIMEOUT, MIN_TIMEOUT};
 use crate::slow_start::{RELEVANT_ROUND_TRIPS, TransferData, TransferStart};
 use crate::throughput::Throughput;
@@ -91,8 +92,14 @@ impl Stream {
         let from_timestamps =
             peer.sent.timestamp_round_trips.as_ref().and_then(|times| times.smoothed());
         let round_trip = from_data.max(from_timestamps).unwrap_or(0);
-        let throughput = own.throughput.get_or_insert_with(|| Box::new(Throughput::new(at)));
-        throughput.data(new, at, round_trip);
+        let acknowledged = own.sent.acknowledged();
+        let bulk = own.bulk.get_or_insert_with(|| {
+            Box::new(BulkTransfer {
+                throughput: Throughput::new(at),
+                flight_rate: FlightRate::new(acknowledged, at),
+            })
+        });
+        bulk.throughput.data(new, at, round_trip);
     }
 
     /// The response of one end is over: whether it was policed.

@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use lab::cpu_shortage::CpuShortage;
+use lab::gain::GainError;
 use lab::outcome::{Conditions, LinkUsage, Outcome, StepOutcome};
 use lab::scenario::types::Excuse;
 use lab::scenario::vary::Values;
 use lab::scenario::{Kind, Scenario};
 use lab::score::{Score, ratio};
+use model::ExpectedGain;
 use text::figures::significant;
 use text::{Column, Table, count, percent};
 
@@ -96,6 +98,21 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
     out
 }
 
+/// A predicted gain, and what the fix gave.
+fn gain(one: &GainError) -> String {
+    let words = match (&one.change, &one.gain) {
+        (Some(change), _) => format!(
+            "{} {} predicted, {} measured",
+            significant(change.predicted),
+            change.unit,
+            significant(change.measured)
+        ),
+        (None, ExpectedGain::NotPredictable { why }) => format!("not predictable: {why}"),
+        (None, ExpectedGain::Predicted(_)) => "of a figure that was not measured".to_string(),
+    };
+    format!("{}: {words}", one.cause)
+}
+
 /// One step in full.
 fn put_step(out: &mut String, step: &StepOutcome) {
     put(out, "measured", &figures(step));
@@ -106,6 +123,9 @@ fn put_step(out: &mut String, step: &StepOutcome) {
         };
         let required = significant(improvement.required);
         put(out, "", &format!("{measured} (at least {required} required)"));
+        for one in &improvement.gains {
+            put(out, "gain", &gain(one));
+        }
     }
     let detail = if step.is_as_expected() { Detail::Brief } else { Detail::Full };
     put_conditions(out, &step.conditions, detail);
@@ -340,8 +360,8 @@ pub(super) fn score_page(score: &Score, outcomes: &[Outcome]) -> String {
     out.push_str(&score.markdown());
     out.push_str(
         "\n## The runs\n\n\
-         | scenario | kind | seed | named | figure | improvement | |\n\
-         |---|---|---:|---|---|---|---|\n",
+         | scenario | kind | seed | named | figure | improvement | expected gain | |\n\
+         |---|---|---:|---|---|---|---|---|\n",
     );
     for outcome in outcomes {
         let named: Vec<&str> =
@@ -360,15 +380,18 @@ pub(super) fn score_page(score: &Score, outcomes: &[Outcome]) -> String {
             .filter_map(|step| step.improvement.as_ref())
             .map(|one| format!("× {}", one.measured.map_or("–".to_string(), significant)))
             .collect();
+        let fixes = outcome.steps.iter().filter_map(|step| step.improvement.as_ref());
+        let gains: Vec<String> = fixes.flat_map(|fix| &fix.gains).map(gain).collect();
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
             outcome.scenario,
             outcome.kind,
             outcome.seed.map(|seed| seed.to_string()).unwrap_or_default(),
             named.join(", "),
             figures.join(" → "),
             improvements.join(", "),
+            gains.join("; "),
             verdict(outcome)
         );
     }
