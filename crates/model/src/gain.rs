@@ -59,7 +59,7 @@ pub enum GainFigure {
     /// Delay of opening a connection that the cause hits, ms: that of the slowest in a hundred
     /// connections; where fewer are hit, the mean of those.
     OpeningDelay,
-    /// Mean delay of a name lookup that the cause hits, ms.
+    /// Delay of the slowest name lookup that the cause hits, ms.
     LookupDelay,
     /// Mean round trip, ms.
     RoundTripTime,

@@ -39,7 +39,7 @@ fn predicted(gain: &PredictedGain) -> String {
             return format!("connections that it hits open up to {} sooner", ms(saved(gain)));
         }
         GainFigure::LookupDelay => {
-            return format!("lookups that it hits end about {} sooner", ms(saved(gain)));
+            return format!("lookups that it hits end up to {} sooner", ms(saved(gain)));
         }
         GainFigure::FailedConnections => {
             return format!("the {} of connections that fail succeed", percent(saved(gain)));

@@ -10,6 +10,8 @@ use crate::histogram::TimeHistogram;
 use crate::sequence::Sequence;
 use crate::time::Nanos;
 
+/// New bytes of a direction from which on its flights are watched.
+pub(crate) const TRANSFER_BYTES: u64 = 1 << 17;
 /// Bytes of a group: 16 segments.
 const GROUP_BYTES: u64 = 16 * 1448;
 /// Fewest acknowledgements of a group.

@@ -125,6 +125,8 @@ pub(crate) struct SlowStartDetector {
     max_round: u64,
     /// Most bytes of a round of earlier transfers.
     max_round_before: u64,
+    /// Bytes that the window had grown to allow, at least, where it was not reset.
+    window_before: u64,
     /// Bytes of earlier transfers.
     bytes_before: u64,
     pub(crate) found: SlowStarts,
@@ -138,6 +140,7 @@ impl SlowStartDetector {
             start: Some(start),
             round_began: start.at,
             max_round_before: self.max_round_before,
+            window_before: self.window_before,
             bytes_before: self.bytes_before.saturating_add(self.bytes),
             found: self.found,
             ..SlowStartDetector::default()
@@ -208,6 +211,9 @@ impl SlowStartDetector {
             self.judge(&start);
         }
         self.max_round_before = self.max_round_before.max(self.max_round);
+        // In slow start, the window grows by what is acknowledged, until the next such transfer fits.
+        let allowed = if left_slow_start { self.max_round } else { self.bytes };
+        self.window_before = self.window_before.max(allowed);
     }
 
     fn judge(&mut self, start: &TransferStart) {
@@ -239,7 +245,7 @@ impl SlowStartDetector {
         {
             return;
         }
-        let needed = self.bytes.div_ceil(self.max_round_before.max(1)).max(1);
+        let needed = self.bytes.div_ceil(self.window_before.max(1)).max(1);
         let lost = u64::from(self.rounds).saturating_sub(needed).min(u64::from(self.steps) + 1);
         if lost == 0 {
             return;
@@ -301,8 +307,8 @@ mod tests {
         transfer(&mut detector, at + idle, Some(idle), &rounds);
         let worst = detector.found.worst;
         assert_eq!((detector.found.restarts, worst.flight, worst.before), (1, 14_480, 463_360));
-        // Seven rounds, where three would do.
-        assert_eq!((worst.cost, worst.packet), (4 * ROUND_TRIP, 7));
+        // Seven rounds, where one would do: nothing else limited the first transfer.
+        assert_eq!((worst.cost, worst.packet), (6 * ROUND_TRIP, 7));
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Group<'_> {
     ) -> Option<ExpectedGain> {
         let busy_us = self.sum_of_streams(CapturedStream::busy_us);
         let now = self.rate_bps(busy_us);
-        let path = self.path_bps()? / self.streams_at_once(busy_us);
+        let path = self.path().rate_bps? / self.path().streams_at_once;
         let limits = self.directions.iter().filter_map(other_limit);
         Some(gain::of_rate(now, limits.chain([path])))
     }
@@ -45,21 +45,6 @@ impl Group<'_> {
     /// At a rate that the remedy keeps to, bits a second.
     pub(crate) fn gain_at(&self, bps: f64) -> ExpectedGain {
         gain::of_rate(self.rate_bps(self.sum_of_streams(CapturedStream::busy_us)), [bps])
-    }
-
-    /// The highest rate at which the path delivered a flight of these streams, bits of data a second.
-    fn path_bps(&self) -> Option<f64> {
-        let rates = self.directions.iter().filter_map(|one| one.sent().flight_rate_bps);
-        rates.max().map(|rate| rate as f64)
-    }
-
-    /// How many of the streams are busy at a time, on average.
-    fn streams_at_once(&self, busy_us: u64) -> f64 {
-        let streams = || self.directions.iter().map(|direction| direction.stream);
-        let began = streams().map(|stream| stream.first_us).min().unwrap_or(0);
-        let ended = streams().map(|stream| stream.first_us.saturating_add(stream.span_us)).max();
-        let span = ended.unwrap_or(0).saturating_sub(began);
-        text::share(busy_us as f64, span as f64).max(1.0)
     }
 
     /// Rate of a stream that sends what these streams sent in so much time, bits of data a second.

@@ -27,6 +27,16 @@ pub(crate) struct Group<'a> {
     pub(crate) lost_us: u64,
     worst: StreamDirection<'a>,
     service: Option<&'a Service>,
+    path: SharedPath,
+}
+
+/// What the streams of a service share that send in one direction.
+#[derive(Clone, Copy)]
+pub(crate) struct SharedPath {
+    /// How many send at a time, on average.
+    pub(crate) streams_at_once: f64,
+    /// The highest rate at which the path delivered a flight of one of them, bits of data a second.
+    pub(crate) rate_bps: Option<f64>,
 }
 
 /// The directions that a rule hits, grouped; the rule says how much time each lost, in microseconds.
@@ -58,12 +68,36 @@ pub(crate) fn group_directions<'a>(
                 lost_us,
                 worst: direction,
                 service: packets.service(server),
+                path: SharedPath::of(packets, direction),
             }),
         }
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.lost_us));
     groups.truncate(MAX_FINDINGS);
     groups
+}
+
+impl SharedPath {
+    fn of(packets: &Packets, one: StreamDirection<'_>) -> Self {
+        let is_like = |other: &StreamDirection<'_>| {
+            let same = other.stream.server == one.stream.server;
+            same && other.server_sends == one.server_sends && other.sent().new_bytes > 0
+        };
+        let (mut busy_us, mut began_us, mut ended_us) = (0u64, u64::MAX, 0);
+        let mut rate_bps = None;
+        for direction in packets.worst.iter().flat_map(StreamDirection::both).filter(is_like) {
+            let stream = direction.stream;
+            busy_us = busy_us.saturating_add(stream.busy_us());
+            began_us = began_us.min(stream.first_us);
+            ended_us = ended_us.max(stream.first_us.saturating_add(stream.span_us));
+            rate_bps = rate_bps.max(direction.sent().flight_rate_bps);
+        }
+        let span_us = ended_us.saturating_sub(began_us);
+        SharedPath {
+            streams_at_once: share(busy_us as f64, span_us as f64).max(1.0),
+            rate_bps: rate_bps.map(|rate| rate as f64),
+        }
+    }
 }
 
 /// The verdict of a rule that reads nothing but packets: a finding for each group of streams that it
@@ -86,6 +120,11 @@ impl<'a> Group<'a> {
     /// The direction that lost most.
     pub(crate) fn worst(&self) -> StreamDirection<'a> {
         self.worst
+    }
+
+    /// What all streams of the service share that send in this direction.
+    pub(crate) fn path(&self) -> SharedPath {
+        self.path
     }
 
     /// A sum over what is sent in the directions of the group.

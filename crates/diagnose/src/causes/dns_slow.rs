@@ -220,10 +220,7 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
         evidence: vec![proof],
         checks: checks(evidence, one),
         remedies: remedies(one),
-        gain: gain::of_delay(
-            GainFigure::LookupDelay,
-            share(lost_us as f64 / 1e3, slow_queries as f64),
-        ),
+        gain: gain::of_delay(GainFigure::LookupDelay, each as f64 / 1e3),
         also_causes: Vec::new(),
     }
 }

@@ -49,12 +49,13 @@
 //! - RFC 2923 (problems with path MTU discovery), RFC 4821 (packetization layer)
 //! - Linux: `tcp_mtu_probing`, `tcp_base_mss`
 
-use model::{Evidence, Finding, Reach, Source};
+use model::{Evidence, Finding, GainFigure, Reach, Source};
 use text::{count, micros, number};
 
 use crate::captured::{Group, StreamDirection, group_directions};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::CommandLine;
+use crate::gain;
 use crate::proofs::WithFigures as _;
 use crate::remedies::{advice, sysctl_on};
 
@@ -156,6 +157,11 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             sysctl_on(&host, "net.ipv4.tcp_mtu_probing", 1, Reach::NewConnections),
         ],
     );
+    if cut == 0 {
+        let hit = group.directions.len() as f64;
+        let all = group.streams_of_service() as f64;
+        finding.gain = gain::of_failures(GainFigure::FailedConnections, hit, all);
+    }
     if group.host_of_others() != Some(direction.sender().ip()) {
         let receiver = direction.receiver().ip();
         finding.checks.extend(CommandLine::new("tracepath").arg(receiver).on(&host));

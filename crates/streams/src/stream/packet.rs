@@ -6,10 +6,10 @@ use wire::packet::Ip;
 use wire::packet::tcp::{Flags, Tcp};
 
 use super::state::{SegmentEvent, Stream, StreamState};
+use crate::flight_rate::TRANSFER_BYTES;
 use crate::idle_period::MIN_IDLE;
 use crate::segment::SegmentKind;
 use crate::stall::{Stall, StallReason};
-use crate::throughput::BULK_BYTES;
 use crate::time::{Nanos, OptionalTime};
 
 /// Exchanges in which a category takes less than this, microseconds, are not counted for it.
@@ -59,8 +59,8 @@ impl Stream {
         let (new_before, last_data_at) = (own.sent.counts.new_bytes, own.sent.last_data_at);
         let kind = own.sent.take(tcp, timestamps, at, (ip.ecn, ip.ttl), &mut peer.sent);
         let new = own.sent.counts.new_bytes.saturating_sub(new_before);
-        if let Some(bulk) = &mut peer.bulk {
-            bulk.flight_rate.acknowledged(peer.sent.acknowledged(), at);
+        if let Some(transfer) = &mut peer.transfer {
+            transfer.flight_rate.acknowledged(peer.sent.acknowledged(), at);
         }
         if peer.sent.in_flight() == 0 {
             self.exchanges.acknowledged(side.other(), at);
@@ -110,7 +110,7 @@ impl Stream {
         }
         if new > 0 {
             self.watch_slow_start(side, new, last_data_at, at, packet);
-            if new_bytes > BULK_BYTES {
+            if new_bytes > TRANSFER_BYTES {
                 self.watch_throughput(side, new, at);
             }
         }

@@ -93,16 +93,17 @@ pub struct End {
     pub(super) loop_time: OptionalTime,
     /// On long paths.
     pub(super) slow_start: Option<Box<SlowStartDetector>>,
-    /// Of bulk transfers.
-    pub(super) bulk: Option<Box<BulkTransfer>>,
+    /// Of transfers that are long enough.
+    pub(super) transfer: Option<Box<Transfer>>,
     /// Boxed: most ends have none.
     pub(super) incidents: Option<Box<Incidents>>,
 }
 
-/// How fast a bulk transfer goes.
+/// How fast a transfer goes.
 #[derive(Debug, Clone)]
-pub(super) struct BulkTransfer {
-    pub(super) throughput: Throughput,
+pub(super) struct Transfer {
+    /// Of bulk transfers.
+    pub(super) throughput: Option<Throughput>,
     pub(super) flight_rate: FlightRate,
 }
 
@@ -163,7 +164,7 @@ impl End {
             stalls: StallDetector::default(),
             loop_time: OptionalTime::default(),
             slow_start: None,
-            bulk: None,
+            transfer: None,
             incidents: None,
         }
     }
@@ -192,12 +193,12 @@ impl End {
 
     /// Whether a token bucket with a queue held what it sent to its rate.
     pub fn shaped(&self) -> Option<ShapedThroughput> {
-        self.bulk.as_ref()?.throughput.shaped()
+        self.transfer.as_ref()?.throughput.as_ref()?.shaped()
     }
 
-    /// The rate at which the path delivers a flight of its bulk transfer, bits of data a second.
+    /// The rate at which the path delivers a flight of its transfers, bits of data a second.
     pub fn flight_rate(&self) -> Option<u64> {
-        self.bulk.as_ref()?.flight_rate.bits_per_second()
+        self.transfer.as_ref()?.flight_rate.bits_per_second()
     }
 
     /// Its transfers that began with slow start.

@@ -2,11 +2,11 @@
 
 use model::Side;
 
-use super::state::{BulkTransfer, Stream};
+use super::state::{Stream, Transfer};
 use crate::flight_rate::FlightRate;
 use crate::round_trip::{INITIAL_TIMEOUT, MIN_TIMEOUT};
 use crate::slow_start::{RELEVANT_ROUND_TRIPS, TransferData, TransferStart};
-use crate::throughput::Throughput;
+use crate::throughput::{BULK_BYTES, Throughput};
 use crate::time::{Nanos, OptionalTime};
 
 /// The kernel sends what may be sent at once: a longer pause has a reason.
@@ -83,23 +83,25 @@ impl Stream {
         }
     }
 
-    /// New data of a bulk transfer: watches its throughput.
+    /// New data of a transfer: watches its throughput.
     #[inline]
     pub(super) fn watch_throughput(&mut self, side: Side, new: u64, at: Nanos) {
         let (own, peer) = self.ends.own_and_peer(side);
+        let acknowledged = own.sent.acknowledged();
+        let transfer = own.transfer.get_or_insert_with(|| {
+            let flight_rate = FlightRate::new(acknowledged, at);
+            Box::new(Transfer { throughput: None, flight_rate })
+        });
+        if own.sent.counts.new_bytes <= BULK_BYTES {
+            return;
+        }
         // Near the sender acknowledgements give the round trip, near the receiver time stamps.
         let from_data = own.sent.round_trip.smoothed();
         let from_timestamps =
             peer.sent.timestamp_round_trips.as_ref().and_then(|times| times.smoothed());
         let round_trip = from_data.max(from_timestamps).unwrap_or(0);
-        let acknowledged = own.sent.acknowledged();
-        let bulk = own.bulk.get_or_insert_with(|| {
-            Box::new(BulkTransfer {
-                throughput: Throughput::new(at),
-                flight_rate: FlightRate::new(acknowledged, at),
-            })
-        });
-        bulk.throughput.data(new, at, round_trip);
+        let throughput = transfer.throughput.get_or_insert_with(|| Throughput::new(at));
+        throughput.data(new, at, round_trip);
     }
 
     /// The response of one end is over: whether it was policed.
