@@ -43,6 +43,12 @@
 //! In the application: read and write more at once (`--buffer 1MiB` shows what it
 //! gains), read ahead while the last piece is sent, `sendfile`.
 //!
+//! ## Expected gain
+//!
+//! The time of a transfer, less what lies above its theoretical time at the
+//! measured bandwidth (model «difference»). Not predictable where that bandwidth
+//! is not known.
+//!
 //! ## References
 //!
 //! - Linux: `tcp_rate_check_app_limited`, `TCP_CHRONO_BUSY`

@@ -50,6 +50,12 @@
 //! (`SO_MAX_PACING_RATE`), or fewer bytes in flight (`tcp_notsent_lowat` does not
 //! help: these bytes are in flight already).
 //!
+//! ## Expected gain
+//!
+//! A round trip: the shortest, which is one with an empty queue, in place of the
+//! mean (model «queue»). Each exchange across the link saves the difference once
+//! for each of its round trips.
+//!
 //! ## References
 //!
 //! - Gettys, Nichols: Bufferbloat: dark buffers in the Internet (CACM 2012)

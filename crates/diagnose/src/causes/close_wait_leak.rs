@@ -45,6 +45,10 @@
 //! error paths too. No sysctl limits CLOSE_WAIT. Restarting the process frees the
 //! sockets; a higher limit of open files buys time.
 //!
+//! ## Expected gain
+//!
+//! Not predictable: a leak costs nothing until no file descriptor is left.
+//!
 //! ## References
 //!
 //! - RFC 9293, section 3.3.2 (CLOSE-WAIT)

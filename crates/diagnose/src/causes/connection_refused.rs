@@ -44,6 +44,11 @@
 //! Start the service, or let it listen on the address that clients connect to; or
 //! change the firewall rule (`REJECT --reject-with tcp-reset`).
 //!
+//! ## Expected gain
+//!
+//! The share of the connections that fail (model «failures»). Not predictable
+//! where the client goes on at once and loses nothing.
+//!
 //! ## References
 //!
 //! - RFC 9293, section 3.10.7.1 (a segment for a closed port)

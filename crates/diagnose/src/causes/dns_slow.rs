@@ -51,6 +51,11 @@
 //! nscd). Where the server works, its answers are lost: run `netwhy` there, and
 //! look at the firewalls between.
 //!
+//! ## Expected gain
+//!
+//! The delay of the slowest lookup: what it waited for this server (model
+//! «difference»), assuming another server answers within a few milliseconds.
+//!
 //! ## References
 //!
 //! - RFC 1035, section 7; resolv.conf(5): `timeout`, `attempts`, `rotate`

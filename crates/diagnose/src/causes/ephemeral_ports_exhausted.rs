@@ -49,6 +49,11 @@
 //! after a second (with time stamps; the default, 2, does so on loopback only).
 //! More source or destination addresses help too.
 //!
+//! ## Expected gain
+//!
+//! The share of the connections that fail (model «failures»: those logged, of
+//! those and of the connections opened). Not predictable where nothing logs them.
+//!
 //! ## References
 //!
 //! - ip(7), <https://docs.kernel.org/networking/ip-sysctl.html>

@@ -46,6 +46,13 @@
 //! nginx, `rlimit_files = N` for php-fpm, `ulimit -n N` in a shell. No process may
 //! have more than `fs.nr_open`, and the host not more than `fs.file-max`.
 //!
+//! ## Expected gain
+//!
+//! The share of the connections that fail (model «failures»: those logged, of
+//! those and of the connections accepted). Not predictable where nothing logs
+//! them, unless a consequence, such as an accept queue that overflows, has a gain
+//! of its own.
+//!
 //! ## References
 //!
 //! - accept(2), getrlimit(2), proc_sys_fs(5)

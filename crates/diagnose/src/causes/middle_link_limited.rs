@@ -47,6 +47,10 @@
 //! where it is shared fairly. At the senders: bbr, which keeps the queue short, or
 //! a limit for bulk transfers (`SO_MAX_PACING_RATE`).
 //!
+//! ## Expected gain
+//!
+//! A round trip: the idle one in place of that under load (model «queue»).
+//!
 //! ## References
 //!
 //! - RFC 7567 (queue management), RFC 8290 (FQ-CoDel)

@@ -46,6 +46,11 @@
 //! (`SO_KEEPALIVE`), or the application's own; or use a pool that closes
 //! connections earlier. At the middlebox: a longer timeout.
 //!
+//! ## Expected gain
+//!
+//! The share of the connections that fail (model «failures»: those lost, of all
+//! to the service).
+//!
 //! ## References
 //!
 //! - RFC 5382, section 5 (REQ-5: not before 2 hours and 4 minutes); RFC 1122,

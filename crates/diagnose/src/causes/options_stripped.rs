@@ -41,6 +41,12 @@
 //! `reset tcp option` of nft, the TCP normalisation of firewalls). No setting of an
 //! end brings them back.
 //!
+//! ## Expected gain
+//!
+//! That of its consequence: where the window scale is removed, see
+//! window-scaling-off. Otherwise not predictable: the captures do not show what
+//! both ends would agree on.
+//!
 //! ## References
 //!
 //! - RFC 7323 (window scale, time stamps), RFC 2018 (SACK)

@@ -60,6 +60,15 @@
 //! Losses at any time come from a link. Over long, lossy paths
 //! `tcp_congestion_control=bbr` keeps its rate.
 //!
+//! ## Expected gain
+//!
+//! The rate of a transfer: the rate at which the path delivers a flight, shared
+//! by the streams that send at a time, or the receiver's window over the round
+//! trip, whichever is lower (model «next limit»). Where no flight showed the rate
+//! of the path, the mean time of an exchange without the time of loss recovery
+//! (model «difference»), which leaves out that the window grows again only
+//! slowly. Not predictable where the receiver does not answer any more.
+//!
 //! ## References
 //!
 //! - RFC 5681 (fast retransmit), RFC 6298 (timeout), RFC 2883 (D-SACK)

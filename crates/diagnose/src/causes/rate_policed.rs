@@ -43,6 +43,12 @@
 //! bbr, or smaller pieces than the bucket; or ask for a higher rate. The operator
 //! of the policer can replace it with a shaper, which has a queue.
 //!
+//! ## Expected gain
+//!
+//! The rate of a transfer: that of the bucket, which a sender that paces below it
+//! reaches (model «token bucket»). Not predictable where only its bounds are
+//! known.
+//!
 //! ## References
 //!
 //! - Flach et al.: An Internet-wide analysis of traffic policing (SIGCOMM 2016)

@@ -40,6 +40,11 @@
 //! the rate (`tc qdisc ... fq maxrate`, bbr), so that nothing waits in the queue,
 //! and the credit comes back.
 //!
+//! ## Expected gain
+//!
+//! A round trip: that before the step, which a sender keeps that paces below the
+//! rate (model «queue»). The rate itself stays.
+//!
 //! ## References
 //!
 //! - tc-tbf(8): rate, burst, latency

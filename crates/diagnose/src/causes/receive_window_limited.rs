@@ -53,6 +53,13 @@
 //! At the receiver: `net.ipv4.tcp_rmem` (its third number limits the tuning); an
 //! application that sets `SO_RCVBUF` disables the tuning.
 //!
+//! ## Expected gain
+//!
+//! The rate of a transfer: the rate at which the path delivers a flight, shared
+//! by the streams that send at a time, or what losses allow, whichever is lower
+//! (model «next limit»). Not predictable where the sender paces: then no flight
+//! shows the rate of the path.
+//!
 //! ## References
 //!
 //! - RFC 7323 (window scale); tcp(7): `tcp_rmem`, `tcp_adv_win_scale`

@@ -52,6 +52,11 @@
 //! stack). A larger buffer (`tcp_rmem`) only postpones the stall; no sysctl fixes
 //! it.
 //!
+//! ## Expected gain
+//!
+//! Not predictable: packets and sockets do not show how fast the reader could
+//! read.
+//!
 //! ## References
 //!
 //! - RFC 9293, section 3.8.6.1 (zero-window probing); RFC 1122, section 4.2.2.17

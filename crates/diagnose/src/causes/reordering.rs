@@ -44,6 +44,11 @@
 //! Keep a connection on one link: hash by connection instead of round robin in the
 //! bond or router. Linux adapts (RACK, `net.ipv4.tcp_reordering`).
 //!
+//! ## Expected gain
+//!
+//! The rate of a transfer, as for packet-loss (model «next limit»): a sender that
+//! takes late segments for lost ones keeps its window small.
+//!
 //! ## References
 //!
 //! - RFC 4737 (reordering metrics), RFC 8985 (RACK), RFC 2883 (D-SACK)

@@ -45,6 +45,12 @@
 //! `net.ipv4.tcp_wmem`: the third number is how far the kernel lets a send buffer
 //! grow. An application that sets `SO_SNDBUF` disables that growth; it should not.
 //!
+//! ## Expected gain
+//!
+//! The rate of a transfer: the rate at which the path delivers a flight, shared
+//! by the connections (model «next limit»). It takes packets (`netwhy
+//! --capture`), and a sender that does not pace.
+//!
 //! ## References
 //!
 //! - tcp(7): `tcp_wmem`, `SO_SNDBUF`; Linux: `tcp_sndbuf_expand`,
@@ -52,11 +58,12 @@
 //! - Semke, Mahdavi, Mathis: Automatic TCP buffer tuning (SIGCOMM 1998)
 
 use model::{
-    Evidence, Finding, Impact, ImpactUnit, ProcessName, Reach, Remedy, Severity, Socket, Source,
-    SubjectKind,
+    Evidence, ExpectedGain, Finding, Impact, ImpactUnit, ProcessName, Reach, Remedy, Severity,
+    Socket, Source, SubjectKind,
 };
 use text::{bit_rate, bytes, count, micros, percent, share};
 
+use crate::captured::StreamDirection;
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::connections::{by_process, canonical, common_end, owner};
@@ -206,9 +213,22 @@ fn finding(evidence: &Evidence, group: &[&Socket]) -> Option<Finding> {
             .arg(canonical(worst.remote).ip())
             .in_netns(evidence)]),
         remedies: remedies(evidence, &process, held),
-        gain: gain::not_predictable("the rate of the path is not known: nothing filled it"),
+        gain: gain(evidence, worst, group.len()),
         also_causes: Vec::new(),
     })
+}
+
+/// Where its packets were captured, they may show the rate of the path.
+fn gain(evidence: &Evidence, worst: &Socket, connections: usize) -> ExpectedGain {
+    let ends = (canonical(worst.local), canonical(worst.remote));
+    let is_worst = |one: &StreamDirection<'_>| (one.sender(), one.receiver()) == ends;
+    let streams = evidence.packets.iter().flat_map(|packets| &packets.worst);
+    let sent = streams.flat_map(StreamDirection::both).find(is_worst);
+    let rate = sent.and_then(|one| one.sent().flight_rate_bps);
+    match (throughput(worst), rate) {
+        (Some(now), Some(path)) => gain::of_rate(now * 8.0, [path as f64 / connections as f64]),
+        _ => gain::path_is_not_known(),
+    }
 }
 
 fn connections(group: &[&Socket]) -> String {

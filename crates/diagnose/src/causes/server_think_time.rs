@@ -58,6 +58,10 @@
 //! Run netwhy on the server: it shows whether its process ran, waited for a CPU,
 //! slept, or had no free worker. The reason is in the application.
 //!
+//! ## Expected gain
+//!
+//! Not predictable: packets do not show what the server does in this time.
+//!
 //! ## References
 //!
 //! - Olshefski, Nieh: Understanding the management of client perceived response

@@ -41,6 +41,12 @@
 //! For a proxy to its upstream, nginx: `keepalive 32;` in `upstream`, with
 //! `proxy_http_version 1.1` and `proxy_set_header Connection ""`.
 //!
+//! ## Expected gain
+//!
+//! The mean time of an exchange without handshake and slow start (model
+//! «difference»; rounds as in Cardwell, Savage and Anderson: Modeling TCP
+//! latency, INFOCOM 2000).
+//!
 //! ## References
 //!
 //! - RFC 9112, section 9 (persistent connections); RFC 5681 (slow start)

@@ -48,6 +48,12 @@
 //! At the sender: `net.ipv4.tcp_slow_start_after_idle=0` (open connections too).
 //! Where bursts into the path are a concern: bbr, which paces.
 //!
+//! ## Expected gain
+//!
+//! The mean time of an exchange without the round trips of slow start beyond
+//! those that the window before would have needed (model «difference»). A window
+//! that nothing limited has grown to what was acknowledged.
+//!
 //! ## References
 //!
 //! - RFC 5681, section 4.1 (restarting idle connections); RFC 7661

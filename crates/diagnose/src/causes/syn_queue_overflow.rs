@@ -48,6 +48,12 @@
 //! to be called again. Against a flood: SYNPROXY or a rate limit in the firewall,
 //! or filtering upstream.
 //!
+//! ## Expected gain
+//!
+//! The delay of opening a connection, for the slowest in a hundred (model
+//! «dropped SYNs»). Not predictable where the SYNs may be those of a flood, or
+//! were answered with cookies.
+//!
 //! ## References
 //!
 //! - tcp(7); RFC 4987, TCP SYN flooding attacks and common mitigations

@@ -57,6 +57,13 @@
 //! gone, a listener whose queue is full (run netwhy there). Here, only the patience
 //! can be changed: the application's connect timeout, `net.ipv4.tcp_syn_retries`.
 //!
+//! ## Expected gain
+//!
+//! The delay of opening a connection: from packets and from a load, what was
+//! waited on average; from sockets, for the slowest in a hundred (model «dropped
+//! SYNs»). Where the server never answers: the share of the connections that fail
+//! (model «failures»).
+//!
 //! ## References
 //!
 //! - RFC 6298 (initial timeout of 1 s)
@@ -71,7 +78,8 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use model::{
-    Evidence, Finding, Impact, ImpactUnit, Reach, Remedy, Severity, Source, SubjectKind, SynSent,
+    Evidence, Finding, GainFigure, Impact, ImpactUnit, Reach, Remedy, Severity, Source,
+    SubjectKind, SynSent,
 };
 use text::{count, number, percent, share};
 
@@ -237,7 +245,9 @@ fn finding(evidence: &Evidence, syn: &SynSent) -> Finding {
             ]
         },
         gain: if silent {
-            gain::not_predictable("nothing shows that the peer would answer")
+            let failed = syn.retransmitting as f64;
+            let all = (syn.connections.max(syn.retransmitting)) as f64;
+            gain::of_failures(GainFigure::FailedConnections, failed, all)
         } else {
             let all = syn.connections.max(syn.retransmitting).saturating_add(syn.established);
             let opened = all.saturating_sub(syn.retransmitting);

@@ -14,13 +14,14 @@ use crate::fixtures::{healthy, remove_source};
 use crate::page;
 
 /// The sections of a page, in this order.
-const SECTIONS: [&str; 7] = [
+const SECTIONS: [&str; 8] = [
     "## What happens",
     "## Evidence",
     "## Threshold",
     "## Looks like it, but is not",
     "## Check by hand",
     "## Fix",
+    "## Expected gain",
     "## References",
 ];
 

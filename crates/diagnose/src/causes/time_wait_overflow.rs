@@ -38,6 +38,10 @@
 //! Raise `net.ipv4.tcp_max_tw_buckets`; each network namespace has its own. Better:
 //! keep connections open and reuse them, so that fewer are closed.
 //!
+//! ## Expected gain
+//!
+//! Not predictable: late segments do harm only now and then.
+//!
 //! ## References
 //!
 //! - <https://docs.kernel.org/networking/ip-sysctl.html> (tcp_max_tw_buckets)

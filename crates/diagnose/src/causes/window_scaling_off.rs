@@ -38,6 +38,12 @@
 //! `net.ipv4.tcp_window_scaling=1` at the end whose SYN lacks the option. Where
 //! both hosts have it on, something between them removes it: capture at both ends.
 //!
+//! ## Expected gain
+//!
+//! The rate of a transfer: the rate at which the path delivers a flight, shared
+//! by the streams that send at a time, or what losses allow, whichever is lower
+//! (model «next limit»). Not predictable where the sender paces.
+//!
 //! ## References
 //!
 //! - RFC 7323, section 2 (window scale)

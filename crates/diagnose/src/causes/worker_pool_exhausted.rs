@@ -46,6 +46,13 @@
 //! as far as memory allows: the memory for the pool divided by what one worker
 //! uses. Or make requests shorter: what do the workers wait for? No sysctl helps.
 //!
+//! ## Expected gain
+//!
+//! Requests answered a second: as many more as there are requests that wait for
+//! each worker (model «pool», Little's law). Not predictable where the CPU limits
+//! the workers, or no access log says how many requests are answered. A queue
+//! that is full hides requests: then the gain is higher.
+//!
 //! ## References
 //!
 //! - <https://www.php.net/manual/en/install.fpm.configuration.php>

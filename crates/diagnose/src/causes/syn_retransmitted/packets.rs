@@ -160,10 +160,10 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             advice("a capture at the other end shows on which side SYNs are lost"),
         ],
     );
+    let streams = group.directions.len() as f64;
     finding.gain = if silent {
-        gain::not_predictable("nothing shows that the server would answer")
+        gain::of_failures(GainFigure::FailedConnections, streams, group.streams_of_service() as f64)
     } else {
-        let streams = group.directions.len() as f64;
         gain::of_delay(GainFigure::OpeningDelay, group.lost_us as f64 / 1e3 / streams)
     };
     finding

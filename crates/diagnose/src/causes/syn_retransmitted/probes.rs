@@ -131,7 +131,8 @@ fn finding(evidence: &Evidence, load: &HttpLoad, one: &SynRetransmissions) -> Fi
             format!("run netwhy on {host}: is its listener full (accept-queue-overflow)?"),
         )],
         gain: if silent {
-            gain::not_predictable("nothing shows that the server would answer")
+            let all = one.attempted.max(retransmitting) as f64;
+            gain::of_failures(GainFigure::FailedConnections, retransmitting as f64, all)
         } else {
             gain::of_delay(GainFigure::OpeningDelay, mean_us as f64 / 1e3)
         },
