@@ -1,4 +1,4 @@
-//! The expected gain of a finding, held against what its fix gave.
+//! The expected gain of a finding, compared with what its fix gave.
 //!
 //! Both are changes of one figure: times saved, in milliseconds; rates as a multiple of what they were;
 //! failures avoided, as a share.
@@ -9,8 +9,7 @@ use model::{ExpectedGain, GainFigure, PredictedGain};
 use serde::Serialize;
 
 use crate::figures::{self, Figures};
-use crate::judge::NamedCause;
-use crate::outcome::StepOutcome;
+use crate::judge::{NamedCause, Observation};
 
 /// Predictions within this factor of the measured change are good.
 pub const GOOD_FACTOR: f64 = 1.5;
@@ -50,26 +49,27 @@ impl Change {
     }
 }
 
-/// The gains of the causes that a step named as expected, and what its fix gave: of each cause the first
-/// host that predicts it.
-pub(crate) fn of_fix(before: &StepOutcome, after: &Figures) -> Vec<GainError> {
-    let findings = before
-        .observations
+/// The gains of the causes that were named as expected, and what their fix gave: of each cause the
+/// prediction of one host. `figure` is the workload's.
+pub(crate) fn of_fix(
+    named: &[String],
+    observations: &[Observation],
+    figure: &str,
+    (before, after): (&Figures, &Figures),
+) -> Vec<GainError> {
+    let findings: Vec<(&str, &NamedCause)> = observations
         .iter()
-        .flat_map(|one| one.findings.iter().map(move |finding| (one.host.as_str(), finding)));
-    let findings: Vec<(&str, &NamedCause)> = findings.collect();
-    let named = before.verdict.named.iter().collect::<BTreeSet<_>>();
+        .flat_map(|one| one.findings.iter().map(move |finding| (one.host.as_str(), finding)))
+        .collect();
     let of_cause = |cause: &String| {
         let own = findings.iter().filter(|(_, finding)| finding.cause == *cause);
         let (host, finding) = own.max_by_key(|(_, finding)| finding.gain.predicted().is_some())?;
-        let change = finding
-            .gain
-            .predicted()
-            .and_then(|gain| compare(gain, &before.figure, &before.figures, after));
+        let predicted = finding.gain.predicted();
+        let change = predicted.and_then(|gain| compare(gain, figure, before, after));
         let host = host.to_string();
         Some(GainError { cause: cause.clone(), host, gain: finding.gain.clone(), change })
     };
-    named.into_iter().filter_map(of_cause).collect()
+    named.iter().collect::<BTreeSet<_>>().into_iter().filter_map(of_cause).collect()
 }
 
 /// Compares a prediction with the figures before and after the fix; `figure` is the workload's.
@@ -92,7 +92,8 @@ pub(crate) fn compare(
         one if one.is_time() => {
             let mean = (one == GainFigure::ExchangeTime).then(|| pair("mean_ms")).flatten();
             // A connection that waits for a SYN's timeout is among the slowest.
-            let slowest = (one == GainFigure::OpeningDelay).then(|| pair("p99_ms")).flatten();
+            let slowest = one == GainFigure::OpeningDelay && !is_rate;
+            let slowest = slowest.then(|| pair("p99_ms")).flatten();
             let own = pair(figure).filter(|_| figure.ends_with("_ms"));
             let seconds = pair(figure).filter(|_| figure == "seconds");
             let seconds = seconds.map(|(before, after)| (before * 1e3, after * 1e3));

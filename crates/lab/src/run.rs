@@ -222,7 +222,12 @@ impl<'a> Lab<'a> {
             let improvement = required.zip(outcome.steps.last()).map(|(required, before)| {
                 let pair = before.figures.get(&figure).zip(figures.get(&figure));
                 let measured = pair.map(|(b, a)| figures::improvement(&figure, *b, *a));
-                let gains = gain::of_fix(before, &figures);
+                let gains = gain::of_fix(
+                    &before.verdict.named,
+                    &before.observations,
+                    &before.figure,
+                    (&before.figures, &figures),
+                );
                 Improvement { required, measured, gains }
             });
             outcome.steps.push(StepOutcome {

@@ -20,8 +20,9 @@ const GROUP_ACKS: u32 = 4;
 const MAX_ACK_BYTES: u64 = 1 << 16;
 /// Groups that show a rate.
 const MIN_GROUPS: u64 = 8;
-/// Share of the groups that were faster.
-const FASTEST: f64 = 0.1;
+/// Share of the groups that were as fast, and the fewest of them: one alone may be chance.
+const FASTEST: f64 = 0.05;
+const MIN_FASTEST: u64 = 2;
 /// What durations are scaled to: the time that a mebibyte would take.
 const SCALE_BYTES: i64 = 1 << 20;
 
@@ -81,9 +82,13 @@ impl FlightRate {
         self.begin(at);
     }
 
-    /// Bits of data a second that one group in ten reached.
+    /// Bits of data a second that one group in twenty reached.
     pub(crate) fn bits_per_second(&self) -> Option<u64> {
-        let us = self.times.quantile(FASTEST).filter(|us| *us > 0 && self.groups >= MIN_GROUPS)?;
+        if self.groups < MIN_GROUPS {
+            return None;
+        }
+        let fastest = FASTEST.max(MIN_FASTEST as f64 / self.groups as f64);
+        let us = self.times.quantile(fastest).filter(|us| *us > 0)?;
         Some(SCALE_BYTES.cast_unsigned() * 8_000_000 / us)
     }
 }

@@ -6,6 +6,9 @@ use super::direction::StreamDirection;
 use super::group::Group;
 use crate::gain;
 
+/// A flight that is delivered so many times as fast as what is sent on average shows the rate of the
+/// path.
+const MIN_FASTER: f64 = 1.5;
 /// Bytes that a segment has beside its data: IP and TCP headers with time stamps.
 const HEADER_BYTES: f64 = 52.0;
 
@@ -30,16 +33,16 @@ impl Group<'_> {
     }
 
     /// Of transfers: the rate at which the path delivers a flight, and other limits of a stream, bits of
-    /// data a second. Where the path did not show its rate, the gain is that of the time.
+    /// data a second; `None` where no flight was delivered faster than what is sent on average: a
+    /// sender that paces does not show the rate of the path.
     pub(crate) fn gain_of_transfers(
         &self,
         other_limit: impl Fn(&StreamDirection<'_>) -> Option<f64>,
     ) -> Option<ExpectedGain> {
-        let busy_us = self.sum_of_streams(CapturedStream::busy_us);
-        let now = self.rate_bps(busy_us);
+        let now = self.rate_bps(self.sum_of_streams(CapturedStream::busy_us));
         let path = self.path().rate_bps? / self.path().streams_at_once;
         let limits = self.directions.iter().filter_map(other_limit);
-        Some(gain::of_rate(now, limits.chain([path])))
+        (path >= now * MIN_FASTER).then(|| gain::of_rate(now, limits.chain([path])))
     }
 
     /// At a rate that the remedy keeps to, bits a second.

@@ -59,10 +59,10 @@
 //!
 //! ## Expected gain
 //!
-//! The delay of opening a connection: from packets and from a load, what was
-//! waited on average; from sockets, for the slowest in a hundred (model «dropped
-//! SYNs»). Where the server never answers: the share of the connections that fail
-//! (model «failures»).
+//! The delay of opening a connection, for the slowest in a hundred: as packets
+//! show it; from sockets, by the timeouts of the SYNs (model «dropped SYNs»); of
+//! a load, the mean of the connections that were hit. Where the server never
+//! answers: the share of the connections that fail (model «failures»).
 //!
 //! ## References
 //!

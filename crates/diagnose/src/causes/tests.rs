@@ -6,7 +6,7 @@ mod hostile;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use model::{Evidence, Observation};
+use model::{Evidence, ExpectedGain, Observation};
 
 use super::TABLE;
 use crate::cause::{Cause, Verdict};
@@ -96,6 +96,22 @@ fn every_cause_is_found_on_its_examples() {
                 panic!("{} is not found on its example", cause.id);
             };
             assert!(findings.iter().all(|finding| finding.cause == cause.id), "{}", cause.id);
+        }
+    }
+}
+
+#[test]
+fn every_finding_has_an_expected_gain() {
+    for cause in TABLE {
+        for example in (cause.examples)() {
+            let Verdict::Found(findings) = cause.judge(&example) else { continue };
+            for finding in findings {
+                let ExpectedGain::NotPredictable { why } = &finding.gain else { continue };
+                assert_ne!(finding.gain, ExpectedGain::default(), "{}", cause.id);
+                assert!(why.len() > 10 && !why.ends_with('.'), "{}: {why}", cause.id);
+                let page = page(cause.id).unwrap();
+                assert!(page.contains("ot predictable"), "{}: when is said nowhere", cause.id);
+            }
         }
     }
 }

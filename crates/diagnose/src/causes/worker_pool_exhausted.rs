@@ -48,10 +48,10 @@
 //!
 //! ## Expected gain
 //!
-//! Requests answered a second: as many more as there are requests that wait for
+//! Where requests fail: the share of them that does (model «failures»). Otherwise
+//! requests answered a second: as many more as there are requests that wait for
 //! each worker (model «pool», Little's law). Not predictable where the CPU limits
-//! the workers, or no access log says how many requests are answered. A queue
-//! that is full hides requests: then the gain is higher.
+//! the workers, or no access log says how many requests are answered.
 //!
 //! ## References
 //!
@@ -363,6 +363,9 @@ fn of_pool(evidence: &Evidence, pool: &Pool<'_>) -> Finding {
         remedies: pool_remedies(pool, cpu_bound),
         gain: match (&pool.queue, &responses) {
             _ if cpu_bound => gain::not_predictable("the CPU limits the workers"),
+            (_, Some(all)) if failing => {
+                gain::of_failures(GainFigure::FailedRequests, all.failed, all.requests)
+            }
             (Some(queue), Some(all)) => {
                 let per_second = share(all.requests, evidence.window.seconds());
                 gain::of_more_workers(per_second, workers as f64, queue.length.mean)

@@ -164,9 +164,20 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     finding.gain = if silent {
         gain::of_failures(GainFigure::FailedConnections, streams, group.streams_of_service() as f64)
     } else {
-        gain::of_delay(GainFigure::OpeningDelay, group.lost_us as f64 / 1e3 / streams)
+        gain::of_delay(GainFigure::OpeningDelay, slowest_us(group) as f64 / 1e3)
     };
     finding
+}
+
+/// What the slowest in a hundred connections waited, or, where fewer were hit, those on average,
+/// microseconds.
+fn slowest_us(group: &Group<'_>) -> u64 {
+    let waits = group.directions.iter().map(|one| one.stream.time_us(TimeCategory::SynWait));
+    let mut waits: Vec<u64> = waits.collect();
+    waits.sort_unstable_by(|a, b| b.cmp(a));
+    let slower = usize::try_from(group.streams_of_service() / 100).unwrap_or(usize::MAX);
+    let mean_us = group.lost_us / (waits.len() as u64).max(1);
+    waits.get(slower).copied().unwrap_or(mean_us)
 }
 
 #[cfg(test)]
