@@ -48,8 +48,8 @@
 //! ## Expected gain
 //!
 //! The rate of a transfer: the rate at which the path delivers a flight, shared
-//! by the connections (model «next limit»). It takes packets (`netwhy
-//! --capture`), and a sender that does not pace.
+//! by the connections (model «next limit»). Not predictable without packets
+//! (`netwhy --capture`), or where the sender paces.
 //!
 //! ## References
 //!

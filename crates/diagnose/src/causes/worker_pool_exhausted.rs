@@ -59,8 +59,8 @@
 //! - <https://nginx.org/en/docs/ngx_core_module.html#worker_connections>
 
 use model::{
-    AppLog, Command, Complaint, Evidence, Finding, Gauge, Impact, ImpactUnit, Meaning, Process,
-    ProcessName, Proof, Remedy, Setting, Severity, Source, SubjectKind,
+    AppLog, Command, Complaint, Evidence, Finding, GainFigure, Gauge, Impact, ImpactUnit, Meaning,
+    Process, ProcessName, Proof, Remedy, Setting, Severity, Source, SubjectKind,
 };
 use text::{count, number, percent, share};
 
