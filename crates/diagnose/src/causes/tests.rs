@@ -110,7 +110,7 @@ fn every_finding_has_an_expected_gain() {
                 assert_ne!(finding.gain, ExpectedGain::default(), "{}", cause.id);
                 assert!(why.len() > 10 && !why.ends_with('.'), "{}: {why}", cause.id);
                 let page = page(cause.id).unwrap();
-                assert!(page.contains("ot predictable"), "{}: when is said nowhere", cause.id);
+                assert!(page.contains("ot predictable"), "{}: the page has no such case", cause.id);
             }
         }
     }
