@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CapturedTls, Resolver, SlowRequest, StatusCount, TimeCategory, TimeShare};
+use crate::{
+    CapturedTls, NetworkPart, NetworkShare, Resolver, SlowRequest, StatusCount, TimeCategory,
+    TimeShare,
+};
 
 /// The packets of one observation: of capture files, or captured during the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -93,6 +96,9 @@ pub struct Service {
     pub exchange_p99_us: Option<u64>,
     /// Where the time went; categories without any time are left out.
     pub time_breakdown: Vec<TimeShare>,
+    /// What its round trips and transmission consist of; parts without any time are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network_breakdown: Vec<NetworkShare>,
     /// HTTP/1 responses by status, where it was captured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<StatusCount>,
@@ -203,6 +209,16 @@ impl CapturedStream {
             .fold(0, u64::saturating_add)
     }
 
+    /// What its round trips and transmission consist of.
+    pub fn network_breakdown(&self) -> Vec<NetworkShare> {
+        let of = |part| {
+            let shares = self.directions().into_iter().flat_map(|one| &one.network_breakdown);
+            let times = shares.filter(|share| share.part == part).map(|share| share.time_us);
+            NetworkShare { part, time_us: times.fold(0, u64::saturating_add) }
+        };
+        NetworkPart::ALL.map(of).into_iter().filter(|share| share.time_us > 0).collect()
+    }
+
     /// Lost time, microseconds.
     pub fn lost_us(&self) -> u64 {
         TimeCategory::ALL
@@ -303,6 +319,9 @@ pub struct CapturedDirection {
     pub round_trip: Option<RoundTrips>,
     /// Where the time went in which this end was sending or its peer waited for it.
     pub time_breakdown: Vec<TimeShare>,
+    /// What its round trips and transmission consist of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network_breakdown: Vec<NetworkShare>,
     /// Times that its peer's window was closed.
     pub zero_window_stalls: Stalls,
     /// Times that it waited for a delayed acknowledgement.

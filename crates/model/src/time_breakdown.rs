@@ -78,6 +78,56 @@ impl TimeCategory {
     }
 }
 
+/// What [`TimeCategory::Network`] consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum NetworkPart {
+    /// Round trips of the path: from data of one end to the first of the other's answer.
+    PathRoundTrips,
+    /// Slow start: round trips in which flights grew.
+    SlowStart,
+    /// After a loss, until as much was sent in a round trip as before: the congestion window was smaller.
+    AfterLoss,
+    /// As long as the bytes take at the rate of the path, or at that of a sender that paces.
+    Transmission,
+    /// None of these.
+    Unexplained,
+}
+
+impl NetworkPart {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [NetworkPart; 5] = [
+        NetworkPart::PathRoundTrips,
+        NetworkPart::SlowStart,
+        NetworkPart::AfterLoss,
+        NetworkPart::Transmission,
+        NetworkPart::Unexplained,
+    ];
+
+    /// The words in the output.
+    pub fn words(self) -> &'static str {
+        match self {
+            NetworkPart::PathRoundTrips => "round trips of the path",
+            NetworkPart::SlowStart => "slow start",
+            NetworkPart::AfterLoss => "small congestion window after a loss",
+            NetworkPart::Transmission => "transmission",
+            NetworkPart::Unexplained => "unexplained while sending",
+        }
+    }
+}
+
+/// Time of one part of [`TimeCategory::Network`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NetworkShare {
+    /// The part.
+    pub part: NetworkPart,
+    /// Time, microseconds.
+    pub time_us: u64,
+}
+
 /// Time of one category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -138,7 +138,7 @@ fn service(service: &Service, style: Style, lines: &mut Vec<String>) {
     }
     text.push(')');
     lines.extend(wrap(&text, "", "  ", style.width));
-    lines.extend(time_breakdown(&times, style));
+    lines.extend(time_breakdown(&times, &service.network_breakdown, style));
     lines.push(String::new());
 }
 

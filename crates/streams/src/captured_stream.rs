@@ -1,12 +1,13 @@
 //! A stream as evidence.
 
 use model::{
-    CapturedDirection, CapturedStream, CapturedTls, LostAfterIdle, PolicedExchange, RoundTrips,
-    ShapedRate, Side, Stalls, StatusCount, StreamEnd, TimeCategory, TimeShare,
+    CapturedDirection, CapturedStream, CapturedTls, LostAfterIdle, NetworkShare, PolicedExchange,
+    RoundTrips, ShapedRate, Side, Stalls, StatusCount, StreamEnd, TimeCategory, TimeShare,
 };
 
 use crate::application_protocol::{ApplicationProtocol, TlsHandshake};
 use crate::idle_period::FatalIdlePeriod;
+use crate::network_time::NetworkTimes;
 use crate::policing::PolicedResponse;
 use crate::round_trip::{LoadStatistics, RoundTripTimes};
 use crate::slow_start::SlowStarts;
@@ -95,6 +96,7 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         max_segment_bytes: own.max_segment,
         round_trip: round_trips(stream, side),
         time_breakdown: time_breakdown(stream, side),
+        network_breakdown: network_breakdown(&end.network_times()),
         zero_window_stalls: stall_sum(&stalls.closed_window),
         delayed_ack_stalls: stall_sum(&stalls.delayed_ack),
         acknowledged_late: end.acknowledged_late(),
@@ -143,6 +145,12 @@ fn time_breakdown(stream: &Stream, side: Side) -> Vec<TimeShare> {
             exchanges: stream.exchanges_with.get(category).into(),
         })
         .collect()
+}
+
+/// The parts that have any time.
+pub(crate) fn network_breakdown(times: &NetworkTimes) -> Vec<NetworkShare> {
+    let times = times.iter().filter(|(_, time)| *time > 0);
+    times.map(|(part, time)| NetworkShare { part, time_us: micros(time) }).collect()
 }
 
 fn lost_after_idle(fatal: &FatalIdlePeriod, client: Side, capture_began: Nanos) -> LostAfterIdle {

@@ -82,6 +82,16 @@ impl FlightRate {
         self.begin(at);
     }
 
+    /// How long so many bytes take: as long as in half of the groups, where the fastest are not much
+    /// faster, as on a link that is always busy; otherwise as long as in the fastest.
+    pub(crate) fn transmission_time(&self, bytes: u64) -> Option<Nanos> {
+        let fastest = self.bits_per_second()?.max(1);
+        let us = self.times.quantile(0.5).filter(|us| *us > 0)?;
+        let median = (SCALE_BYTES.cast_unsigned() * 8_000_000 / us).max(1);
+        let rate = if median >= fastest / 2 { median } else { fastest };
+        Nanos::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(rate)).ok()
+    }
+
     /// Bits of data a second that one group in twenty reached.
     pub(crate) fn bits_per_second(&self) -> Option<u64> {
         if self.groups < MIN_GROUPS {

@@ -20,6 +20,7 @@
 //! - [`round_trip`], `timestamp_echo`: times from a segment to its acknowledgement or echo
 //! - `right_edge`: the windows that were advertised, as a distant end knew them
 //! - [`time_breakdown`]: the category of each interval
+//! - [`network_time`]: what round trips and transmission consist of
 //! - [`exchange`]: requests and responses of any protocol
 //! - [`stall`]: times in which an end could not send, and why
 //! - [`idle_period`]: idle periods, and whether a stream survived them
@@ -44,6 +45,7 @@ mod flight_rate;
 mod histogram;
 pub mod idle_period;
 mod loss_recovery;
+pub mod network_time;
 pub mod path;
 pub mod path_mtu;
 pub mod policing;

@@ -129,6 +129,8 @@ pub(crate) struct SlowStartDetector {
     window_before: u64,
     /// Bytes of earlier transfers.
     bytes_before: u64,
+    /// Round trips in which flights grew, in all.
+    pub(crate) growth_time: Nanos,
     pub(crate) found: SlowStarts,
 }
 
@@ -142,6 +144,7 @@ impl SlowStartDetector {
             max_round_before: self.max_round_before,
             window_before: self.window_before,
             bytes_before: self.bytes_before.saturating_add(self.bytes),
+            growth_time: self.growth_time,
             found: self.found,
             ..SlowStartDetector::default()
         };
@@ -208,6 +211,8 @@ impl SlowStartDetector {
         self.end_round();
         (self.left_slow_start, self.steps) = (left_slow_start, steps.max(self.steps));
         if self.steps >= 1 {
+            let growth = start.round_trip.saturating_mul(self.steps.into());
+            self.growth_time = self.growth_time.saturating_add(growth);
             self.judge(&start);
         }
         self.max_round_before = self.max_round_before.max(self.max_round);

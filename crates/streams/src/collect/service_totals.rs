@@ -8,7 +8,9 @@ use hashbrown::HashMap;
 use model::{Service, Side, TimeCategory, TimeShare};
 
 use super::http_totals::HttpTotals;
+use crate::captured_stream::network_breakdown;
 use crate::histogram::TimeHistogram;
+use crate::network_time::NetworkTimes;
 use crate::stream::{ServiceIndex, Stream};
 use crate::time::{Nanos, micros};
 use crate::time_breakdown::{CategoryTimes, PerCategory};
@@ -37,6 +39,7 @@ struct ServiceTotals {
     data_segments: u64,
     retransmitted: u64,
     times: CategoryTimes,
+    network: NetworkTimes,
     exchanges_with: PerCategory<u64>,
     exchange_times: TimeHistogram,
     http: HttpTotals,
@@ -139,6 +142,7 @@ impl ServiceTotals {
             self.bytes = self.bytes.saturating_add(counts.new_bytes);
             self.data_segments += counts.data_packets;
             self.retransmitted += counts.retransmitted();
+            self.network.add_all(&end.network_times());
         }
         self.times.add(&stream.times());
         self.exchanges_with.combine(&stream.exchanges_with, |sum, more| *sum += u64::from(more));
@@ -154,6 +158,7 @@ impl ServiceTotals {
         self.data_segments += other.data_segments;
         self.retransmitted += other.retransmitted;
         self.times.add(&other.times);
+        self.network.add_all(&other.network);
         self.exchanges_with.combine(&other.exchanges_with, |sum, more| *sum += more);
         self.exchange_times.merge(&other.exchange_times);
         self.http.merge(other.http, requests);
@@ -177,6 +182,7 @@ impl ServiceTotals {
                     exchanges: self.exchanges_with.get(category),
                 })
                 .collect(),
+            network_breakdown: network_breakdown(&self.network),
             statuses: self.http.statuses(),
             slow_requests: self.http.slow_requests(),
         }

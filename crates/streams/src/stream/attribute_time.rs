@@ -5,6 +5,7 @@ use model::{Side, TimeCategory};
 
 use super::state::Stream;
 use super::transfer::MIN_PAUSE;
+use crate::network_time::Transfer;
 use crate::segment::SegmentKind;
 use crate::stall::{Stall, StallReason};
 use crate::time::Nanos;
@@ -48,6 +49,11 @@ impl Stream {
                     *count = count.saturating_add(u32::from(!own.sent.is_spurious));
                 }
                 own.sent.waited_for_loss(waited, peer.sent.finished);
+                if category == TimeCategory::Loss {
+                    let (acknowledged, in_flight) = (own.sent.acknowledged(), own.sent.in_flight());
+                    let new = || Box::new(Transfer::new(acknowledged, at));
+                    own.transfer.get_or_insert_with(new).after_loss.lost(in_flight, at);
+                }
                 self.leave_slow_start(side);
             }
         } else if kind == SegmentKind::WindowProbe {
@@ -159,6 +165,12 @@ impl Stream {
     #[inline]
     fn attribute_sending(&mut self, side: Side, at: Nanos) {
         if !self.ends.get(side).sent.window_full {
+            let waited = self.attribution.pending(at);
+            let end = self.ends.get_mut(side);
+            end.sending = end.sending.saturating_add(waited);
+            if let Some(transfer) = &mut end.transfer {
+                transfer.after_loss.waited(waited);
+            }
             self.attribute_until(at, side, TimeCategory::Network);
             return;
         }

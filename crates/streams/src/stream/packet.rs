@@ -110,7 +110,7 @@ impl Stream {
         }
         if new > 0 {
             self.watch_slow_start(side, new, last_data_at, at, packet);
-            if new_bytes > TRANSFER_BYTES {
+            if new_bytes > TRANSFER_BYTES || self.ends.get(side).transfer.is_some() {
                 self.watch_throughput(side, new, at);
             }
         }

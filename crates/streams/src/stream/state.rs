@@ -10,13 +10,13 @@ use crate::direction::Direction;
 use crate::duplicates::DuplicateFilter;
 use crate::ends::Ends;
 use crate::exchange::{Exchange, Exchanges};
-use crate::flight_rate::FlightRate;
 use crate::idle_period::IdlePeriods;
+use crate::network_time::{NetworkFacts, NetworkTimes, Transfer};
 use crate::policing::PolicedResponse;
 use crate::segment::SegmentKind;
 use crate::slow_start::{SlowStartDetector, SlowStarts};
 use crate::stall::{Stall, StallDetector, StallTotals};
-use crate::throughput::{ShapedThroughput, Throughput};
+use crate::throughput::ShapedThroughput;
 use crate::time::{Nanos, OptionalTime};
 use crate::time_breakdown::{CategoryTimes, PerCategory, TimeAttribution};
 
@@ -88,6 +88,8 @@ pub struct End {
     pub sent: Direction,
     /// Time that it spent, or that was waited for it, by category.
     pub times: CategoryTimes,
+    /// Of its round trips and transmission, the time in which it went on sending.
+    pub(super) sending: Nanos,
     pub(super) stalls: StallDetector,
     /// Shortest time from the capture point to this end and back.
     pub(super) loop_time: OptionalTime,
@@ -97,14 +99,6 @@ pub struct End {
     pub(super) transfer: Option<Box<Transfer>>,
     /// Boxed: most ends have none.
     pub(super) incidents: Option<Box<Incidents>>,
-}
-
-/// How fast a transfer goes.
-#[derive(Debug, Clone)]
-pub(super) struct Transfer {
-    /// Of bulk transfers.
-    pub(super) throughput: Option<Throughput>,
-    pub(super) flight_rate: FlightRate,
 }
 
 /// What happened to one end: stalls and policed responses.
@@ -161,6 +155,7 @@ impl End {
             address,
             sent: Direction::default(),
             times: CategoryTimes::default(),
+            sending: 0,
             stalls: StallDetector::default(),
             loop_time: OptionalTime::default(),
             slow_start: None,
@@ -199,6 +194,22 @@ impl End {
     /// The rate at which the path delivers a flight of its transfers, bits of data a second.
     pub fn flight_rate(&self) -> Option<u64> {
         self.transfer.as_ref()?.flight_rate.bits_per_second()
+    }
+
+    /// What its round trips and transmission consist of.
+    pub fn network_times(&self) -> NetworkTimes {
+        let transfer = self.transfer.as_deref();
+        let bytes = self.sent.counts.new_bytes;
+        // A shaper has two rates.
+        let shaped = self.shaped().map(|found| found.after.saturating_add(found.duration));
+        NetworkTimes::of(&NetworkFacts {
+            total: self.times.get(TimeCategory::Network),
+            sending: self.sending,
+            slow_start: self.slow_start.as_ref().map_or(0, |detector| detector.growth_time),
+            after_loss: transfer.map_or(0, |transfer| transfer.after_loss.time()),
+            transmission: shaped
+                .or(transfer.and_then(|one| one.flight_rate.transmission_time(bytes))),
+        })
     }
 
     /// Its transfers that began with slow start.

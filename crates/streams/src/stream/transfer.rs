@@ -2,8 +2,8 @@
 
 use model::Side;
 
-use super::state::{Stream, Transfer};
-use crate::flight_rate::FlightRate;
+use super::state::Stream;
+use crate::network_time::Transfer;
 use crate::round_trip::{INITIAL_TIMEOUT, MIN_TIMEOUT};
 use crate::slow_start::{RELEVANT_ROUND_TRIPS, TransferData, TransferStart};
 use crate::throughput::{BULK_BYTES, Throughput};
@@ -86,12 +86,12 @@ impl Stream {
     /// New data of a transfer: watches its throughput.
     #[inline]
     pub(super) fn watch_throughput(&mut self, side: Side, new: u64, at: Nanos) {
+        let path_round_trip = self.path_round_trip().unwrap_or(0);
         let (own, peer) = self.ends.own_and_peer(side);
         let acknowledged = own.sent.acknowledged();
-        let transfer = own.transfer.get_or_insert_with(|| {
-            let flight_rate = FlightRate::new(acknowledged, at);
-            Box::new(Transfer { throughput: None, flight_rate })
-        });
+        let transfer =
+            own.transfer.get_or_insert_with(|| Box::new(Transfer::new(acknowledged, at)));
+        transfer.after_loss.data(new, at, path_round_trip);
         if own.sent.counts.new_bytes <= BULK_BYTES {
             return;
         }

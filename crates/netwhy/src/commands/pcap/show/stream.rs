@@ -30,7 +30,7 @@ pub(crate) fn stream(
     lines.push(String::new());
     lines.push("where its time went".to_string());
     let times = TimeCategory::ALL.map(|category| (category, stream.time_us(category)));
-    lines.extend(report::time_breakdown(&times, style));
+    lines.extend(report::time_breakdown(&times, &stream.network_breakdown(), style));
     match depth {
         Some(depth) => {
             lines.extend(phases::lines(stream, depth, style));
