@@ -399,6 +399,7 @@ pub(crate) fn add_up_services(evidence: &mut Evidence, exchange_us: u64) {
                 retransmitted: 0,
                 exchange_p50_us: Some(exchange_us),
                 exchange_p99_us: Some(exchange_us),
+                network_breakdown: Vec::new(),
                 time_breakdown: TimeCategory::ALL
                     .map(|part| TimeShare { category: part, time_us: 0, exchanges: 0 })
                     .to_vec(),

@@ -69,6 +69,7 @@ fn capture() -> Report {
                 share(TimeCategory::Loss, 300_000),
                 share(TimeCategory::Connect, 1_000),
             ],
+            network_breakdown: Vec::new(),
             statuses: Vec::new(),
             slow_requests: Vec::new(),
         }],

@@ -28,6 +28,8 @@
 //! - A shaper or a full queue: packets wait before they are dropped, that is
 //!   bufferbloat.
 //! - packet-loss of a bad link: losses at any level.
+//! - reordering: where ten times as many retransmissions were spurious as segments
+//!   were lost, the few may have been late.
 //!
 //! ## Check by hand
 //!
@@ -85,7 +87,8 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let sent = direction.sent();
-    (!sent.policed.is_empty()).then(|| sent.time_us(TimeCategory::Loss))
+    let is_policed = !sent.policed.is_empty() && !sent.is_mostly_reordered();
+    is_policed.then(|| sent.time_us(TimeCategory::Loss))
 }
 
 /// The rate that most of the exchanges agree on, bits per second.
@@ -239,6 +242,16 @@ pub(super) mod tests {
         add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80")
             .from_server
             .fast_retransmissions = 90;
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn stays_quiet_where_segments_were_late() {
+        let mut evidence = examples().remove(0);
+        let packets = evidence.packets.as_mut().unwrap();
+        for sent in packets.worst.iter_mut().map(|stream| &mut stream.from_server) {
+            sent.late_originals = 100;
+        }
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
