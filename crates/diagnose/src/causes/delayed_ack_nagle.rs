@@ -63,7 +63,7 @@
 use model::{Evidence, Finding, Packets, Reach, Source};
 use text::{count, micros, number, percent, share};
 
-use crate::captured::{Group, StreamDirection, group_directions};
+use crate::captured::{Group, NO_PACKETS, StreamDirection, group_directions, total, without_data};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::remedies::{advice_about, route};
 
@@ -96,12 +96,12 @@ const MAX_TIME_PER_LOST: u64 = 10_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked(NO_PACKETS);
     };
     let groups = group_directions(packets, hit);
     let findings = groups.iter().filter(|group| matters(group, packets.span_us));
     let findings = findings.map(|group| finding(evidence, group)).collect();
-    Verdict::from_findings(findings, || why_ruled_out(packets, &groups))
+    Verdict::from_findings(findings, || otherwise(packets, &groups))
 }
 
 /// Whether stalls are so frequent, or cost so much, that somebody may feel them, or are more than a wait
@@ -124,18 +124,22 @@ fn stalls(group: &Group<'_>) -> u64 {
     group.sum(|sent| sent.delayed_ack_stalls.count)
 }
 
-fn why_ruled_out(packets: &Packets, groups: &[Group<'_>]) -> String {
+fn otherwise(packets: &Packets, groups: &[Group<'_>]) -> Verdict {
+    if let Some(not_checked) = without_data(packets) {
+        return not_checked;
+    }
     let sum = |of: fn(&Group<'_>) -> u64| groups.iter().map(of).fold(0, u64::saturating_add);
     let stalls = sum(stalls);
     if stalls > 0 {
         let lost = micros(sum(|group| group.lost_us));
-        return format!("Nagle with delayed ACKs ({}, {lost} in all)", count(stalls, "stall"));
+        let stalls = count(stalls, "stall");
+        return Verdict::RuledOut(format!("Nagle with delayed ACKs ({stalls}, {lost} in all)"));
     }
-    let late = packets.directions().map(|direction| direction.acknowledged_late);
-    match late.fold(0, u64::saturating_add) {
-        0 => "Nagle with delayed ACKs (no late ACK)".to_string(),
-        late => format!("Nagle with delayed ACKs ({})", count(late, "late ACK")),
-    }
+    Verdict::RuledOut(format!(
+        "Nagle with delayed ACKs ({} late of {})",
+        number(total(packets, |sent| sent.acknowledged_late)),
+        count(total(packets, |sent| sent.data_segments), "segment")
+    ))
 }
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {

@@ -60,10 +60,11 @@
 //!   Internet flow rates (SIGCOMM 2002)
 
 use model::{Evidence, Finding, Packets, Source};
-use text::{bit_rate, bytes, micros, percent};
+use text::{bit_rate, bytes, count, micros, percent};
 
 use crate::captured::{
-    Group, StreamDirection, is_unscaled, verdict_from_packets, window_full_share, window_limited_us,
+    Group, StreamDirection, is_unscaled, scale_unknown, verdict_from_packets, window_full_share,
+    window_limited_us, without_data,
 };
 use crate::cause::{Cause, Slows, Verdict};
 use crate::remedies::advice_about;
@@ -86,8 +87,25 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         window_limited_us(direction)
             .filter(|_| !is_unscaled(direction) && !is_exception(packets, direction))
     };
-    let why_ruled_out = |_: &Packets| "full receive windows (none)".to_string();
-    verdict_from_packets(evidence, limited, finding, why_ruled_out)
+    verdict_from_packets(evidence, limited, finding, |packets| {
+        without_data(packets)
+            .or_else(|| scale_unknown(packets))
+            .unwrap_or_else(|| Verdict::RuledOut(fullest_window(packets)))
+    })
+}
+
+/// How far the windows were filled, of all directions that sent data.
+fn fullest_window(packets: &Packets) -> String {
+    let all = packets.worst.iter().flat_map(StreamDirection::both);
+    let with_data = all.filter(|direction| direction.sent().new_bytes > 0);
+    let (directions, fullest) = with_data.fold((0, 0.0_f64), |(count, most), direction| {
+        (count + 1, most.max(window_full_share(direction)))
+    });
+    format!(
+        "receive windows (full up to {} of the time in {})",
+        percent(fullest),
+        count(directions, "direction")
+    )
 }
 
 /// Whether the same host advertises twice as much to more streams of this service than are limited
