@@ -70,7 +70,7 @@ impl<'a> Footer<'a> {
             .collect();
         let more = and_more(reasons.len(), shown.len(), VERBOSE);
         let causes = count(report.not_checked.len() as u64, "cause");
-        self.add("Not checked", &format!("{causes} ({}{more}).", shown.join(", ")));
+        self.add("Not checked", &format!("{causes} ({}{more}).", shown.join("; ")));
     }
 
     /// What was not observed, and how to observe it.

@@ -90,22 +90,25 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, limited, finding, |packets| {
         without_data(packets)
             .or_else(|| scale_unknown(packets))
-            .unwrap_or_else(|| Verdict::RuledOut(fullest_window(packets)))
+            .unwrap_or_else(|| fullest_window(packets))
     })
 }
 
-/// How far the windows were filled, of all directions that sent data.
-fn fullest_window(packets: &Packets) -> String {
+/// How far the windows were filled by what is larger than a window.
+fn fullest_window(packets: &Packets) -> Verdict {
     let all = packets.worst.iter().flat_map(StreamDirection::both);
-    let with_data = all.filter(|direction| direction.sent().new_bytes > 0);
-    let (directions, fullest) = with_data.fold((0, 0.0_f64), |(count, most), direction| {
-        (count + 1, most.max(window_full_share(direction)))
-    });
-    format!(
-        "receive windows (full up to {} of the time in {})",
-        percent(fullest),
-        count(directions, "direction")
-    )
+    let larger = all
+        .filter(|direction| direction.sent().new_bytes > u64::from(direction.reverse().max_window));
+    match larger.fold((0, 0.0_f64), |(transfers, most), direction| {
+        (transfers + 1, most.max(window_full_share(direction)))
+    }) {
+        (0, _) => Verdict::not_checked("no transfer larger than a window"),
+        (transfers, most) => Verdict::RuledOut(format!(
+            "receive windows (full up to {} of the time, {})",
+            percent(most),
+            count(transfers, "transfer")
+        )),
+    }
 }
 
 /// Whether the same host advertises twice as much to more streams of this service than are limited

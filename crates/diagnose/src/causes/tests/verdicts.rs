@@ -36,7 +36,7 @@ fn with_all() -> Evidence {
         stream.longest_survived_idle_us = 360_000_000;
         let sent = &mut stream.from_server;
         (sent.slow_starts.transfers, sent.slow_starts.first_segments) = (3, 10);
-        sent.full_size_arrived = Some(true);
+        (sent.full_size_arrived, sent.new_bytes) = (Some(true), 5_000_000);
     }
     add_up_services(&mut evidence, 30_000);
     evidence.packets.as_mut().unwrap().resolvers = vec![resolver(90)];
