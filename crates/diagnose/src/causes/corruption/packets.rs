@@ -3,7 +3,9 @@
 use model::{CapturedDirection, Evidence, Finding, Packets, Proof, Source, TimeCategory};
 use text::{count, number, percent, share};
 
-use crate::captured::{Group, capture_again, group_directions, is_damaged, total, without_data};
+use crate::captured::{
+    Group, MIN_DAMAGED, capture_again, group_directions, is_damaged, total, without_data,
+};
 use crate::cause::Verdict;
 use crate::proofs::WithFigures as _;
 use crate::remedies::{Noted as _, advice, ethtool_on};
@@ -75,8 +77,9 @@ pub(super) fn otherwise(packets: &Packets) -> Verdict {
     let sum = |of: fn(&CapturedDirection) -> u64| total(packets, of);
     let (damaged, checked) = (sum(|sent| sent.bad_checksums), sum(|sent| sent.checksums_verified));
     match (checked, sum(CapturedDirection::lost)) {
-        (0, 0) => Verdict::RuledOut(format!(
-            "damaged segments (0 of {} lost)",
+        (0, lost) if lost < MIN_DAMAGED => Verdict::RuledOut(format!(
+            "damaged segments ({} of {} lost)",
+            number(lost),
             number(sum(|sent| sent.data_segments))
         )),
         (0, lost) => Verdict::Undecided {

@@ -162,7 +162,7 @@ fn what_does_not_suffice_is_undecided_with_a_command() {
     for stream in &mut packets.worst {
         for sent in [&mut stream.from_client, &mut stream.from_server] {
             (sent.mss, sent.window_scale, sent.max_window) = (None, None, 500);
-            sent.fast_retransmissions = 2;
+            sent.fast_retransmissions = 3;
             sent.full_size_arrived = Some(false);
         }
     }
