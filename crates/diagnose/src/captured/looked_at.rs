@@ -46,7 +46,9 @@ pub(crate) fn without_data(packets: &Packets) -> Option<Verdict> {
 /// it is only in the SYNs. A flight that is small for the window without a scale fills none.
 pub(crate) fn scale_unknown(packets: &Packets) -> Option<Verdict> {
     let is_unknown = |direction: &StreamDirection<'_>| {
-        let captured = |end: &CapturedDirection| end.mss.is_some() && !end.options_truncated;
+        let captured = |end: &CapturedDirection| {
+            end.window_scale.is_some() || (end.mss.is_some() && !end.options_truncated)
+        };
         let window = u64::from(direction.reverse().max_window);
         !(captured(direction.sent()) && captured(direction.reverse()))
             && direction.sent().max_in_flight.saturating_mul(2) > window

@@ -72,7 +72,9 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     };
     verdict_from_packets(evidence, limited, finding, |packets| {
         let known = |stream: &&CapturedStream| {
-            stream.directions().iter().all(|end| end.mss.is_some() && !end.options_truncated)
+            stream.directions().iter().all(|end| {
+                end.window_scale.is_some() || (end.mss.is_some() && !end.options_truncated)
+            })
         };
         let scales = |stream: &&CapturedStream| {
             stream.directions().iter().all(|end| end.window_scale.is_some())
