@@ -144,7 +144,7 @@ fn undecided(undecided: &[Undecided]) -> String {
         }
     }
     let groups = groups.iter().map(|(one, causes)| {
-        let shown = causes.get(..MAX_UNDECIDED_SHOWN).unwrap_or(&causes);
+        let shown = causes.get(..MAX_UNDECIDED_SHOWN).unwrap_or(causes);
         let more = and_more(causes.len(), shown.len(), "");
         let needs = sanitize::line(&one.needs);
         let mut text = format!("{}{more} (needs {needs}", shown.join(", "));

@@ -11,7 +11,7 @@ use text::{count, micros, number, percent, share};
 
 use super::checks::stream_checks;
 use super::direction::StreamDirection;
-use super::looked_at::NO_PACKETS;
+use super::what_is_there::NO_PACKETS;
 use crate::cause::Verdict;
 use crate::proofs::{WithFigures as _, proof};
 use crate::reach::{belongs_to_others, without_remedies_of};

@@ -5,16 +5,16 @@ mod checksums;
 mod clients;
 mod direction;
 mod group;
-mod looked_at;
 mod receive_window;
+mod what_is_there;
 
 pub(crate) use checks::{capture_file, stream_checks};
 pub(crate) use checksums::{MIN_DAMAGED, MIN_DAMAGED_SHARE, is_damaged};
 pub(crate) use clients::{AfterRefusal, Clients, carried_nothing};
 pub(crate) use direction::StreamDirection;
 pub(crate) use group::{Group, group_directions, verdict_from_packets};
-pub(crate) use looked_at::{
+pub(crate) use receive_window::{is_unscaled, window_full_share, window_limited_us};
+pub(crate) use what_is_there::{
     NO_EXCHANGE, NO_HANDSHAKE, NO_PACKETS, NO_SYN, ONE_DIRECTION, capture_again, scale_unknown,
     total, without_data,
 };
-pub(crate) use receive_window::{is_unscaled, window_full_share, window_limited_us};
