@@ -51,8 +51,10 @@ impl Slows {
 pub enum Verdict {
     /// The cause is there, once or several times.
     Found(Vec<Finding>),
-    /// It is not: the figure that excludes it, short; empty where there was nothing to check.
+    /// It is not: the figure that excludes it, short.
     RuledOut(String),
+    /// Nothing was observed that could have shown it: what there was not, short.
+    NotChecked(String),
     /// The evidence does not decide.
     Undecided {
         /// What is missing.
@@ -65,21 +67,17 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Found, or ruled out when there are no findings.
+    /// Found, or what there is instead when there are no findings.
     pub(crate) fn from_findings(
         findings: Vec<Finding>,
-        why_ruled_out: impl FnOnce() -> String,
+        otherwise: impl FnOnce() -> Verdict,
     ) -> Self {
-        if findings.is_empty() {
-            Verdict::RuledOut(why_ruled_out())
-        } else {
-            Verdict::Found(findings)
-        }
+        if findings.is_empty() { otherwise() } else { Verdict::Found(findings) }
     }
 
-    /// Ruled out, and there was nothing to check.
-    pub(crate) fn nothing_to_check() -> Self {
-        Verdict::RuledOut(String::new())
+    /// Nothing was observed that could have shown the cause.
+    pub(crate) fn not_checked(because: &str) -> Self {
+        Verdict::NotChecked(because.to_string())
     }
 }
 
@@ -89,7 +87,8 @@ impl Cause {
     pub fn judge(&self, evidence: &Evidence) -> Verdict {
         let verdict = (self.rule)(evidence);
         let missing = self.missing(evidence);
-        if matches!(verdict, Verdict::RuledOut(_)) && !missing.is_empty() {
+        let excludes = matches!(verdict, Verdict::RuledOut(_) | Verdict::NotChecked(_));
+        if excludes && !missing.is_empty() {
             return undecided(evidence, missing);
         }
         verdict
@@ -131,7 +130,7 @@ fn is_within_reach(set: &[Source], evidence: &Evidence) -> bool {
 
 fn undecided(evidence: &Evidence, sources: Vec<Source>) -> Verdict {
     let Some(first) = sources.first().copied() else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked("nothing was observed");
     };
     let (needs, how_to_observe) = match evidence.missing(first) {
         Some(missing) => {
@@ -164,7 +163,7 @@ mod tests {
     use crate::fixtures::{healthy, remove_source};
 
     fn with(needs: &'static [&'static [Source]]) -> Cause {
-        let rule = |_: &Evidence| Verdict::nothing_to_check();
+        let rule = |_: &Evidence| Verdict::not_checked("nothing");
         let slows = Slows::Requests;
         Cause { id: "x", title: "x", slows, needs, rule, source: "", examples: Vec::new }
     }
@@ -180,9 +179,9 @@ mod tests {
     fn any_one_set_rules_out_and_the_nearest_is_named() {
         let cause = with(&[&[Source::Counters, Source::Listeners], &[Source::KernelLog]]);
         let mut evidence = healthy();
-        assert_eq!(cause.judge(&evidence), Verdict::nothing_to_check());
+        assert_eq!(cause.judge(&evidence), Verdict::not_checked("nothing"));
         remove_source(&mut evidence, Source::Counters);
-        assert_eq!(cause.judge(&evidence), Verdict::nothing_to_check(), "the log suffices");
+        assert_eq!(cause.judge(&evidence), Verdict::not_checked("nothing"), "the log suffices");
         remove_source(&mut evidence, Source::KernelLog);
         assert_eq!(undecided_sources(&cause, &evidence), [Source::Counters]);
         remove_source(&mut evidence, Source::Listeners);

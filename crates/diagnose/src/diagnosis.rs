@@ -1,17 +1,15 @@
 //! All rules on one evidence: findings, what is ruled out, what stays undecided.
 
 use model::{
-    Capability, CapturedStream, Evidence, Finding, MissingEvidence, Path, Report, RuledOut, Source,
+    Capability, Evidence, Finding, MissingEvidence, NotChecked, Path, Report, RuledOut, Source,
     Undecided,
 };
 
 use crate::cause::Verdict;
 use crate::{activity, causes, focus, fold, gain};
 
-/// The cause that does not look at TCP, and the one that rests on no time.
-const DNS_CAUSE: &str = "dns-slow";
+/// The cause that rests on no time.
 const REFUSED_CAUSE: &str = "connection-refused";
-const SYN_CAUSE: &str = "syn-retransmitted";
 
 /// Names the causes in one evidence, worst first, consequences under their causes.
 pub fn diagnose(evidence: &Evidence) -> Report {
@@ -20,11 +18,15 @@ pub fn diagnose(evidence: &Evidence) -> Report {
     let mut findings = Vec::new();
     let mut ruled_out = Vec::new();
     let mut undecided = Vec::new();
+    let mut not_checked = Vec::new();
     for cause in causes::TABLE.iter().filter(|cause| cause.concerns(in_focus)) {
         match cause.judge(in_focus) {
             Verdict::Found(found) => findings.extend(found),
             Verdict::RuledOut(because) => {
                 ruled_out.push(RuledOut { cause: cause.id.to_string(), because });
+            }
+            Verdict::NotChecked(because) => {
+                not_checked.push(NotChecked { cause: cause.id.to_string(), because });
             }
             Verdict::Undecided { needs, sources, how_to_observe } => {
                 let cause = cause.id.to_string();
@@ -32,13 +34,23 @@ pub fn diagnose(evidence: &Evidence) -> Report {
             }
         }
     }
-    ruled_out.retain(|one| was_looked_at(in_focus, &one.cause));
+    ruled_out.sort_by_key(|one| rank(&one.cause));
+    undecided.sort_by_key(|one| rank(&one.cause));
     let mut missing_evidence = evidence.missing_evidence.clone();
     if in_focus.packets.as_ref().is_some_and(|packets| packets.untrue_times) {
         let stays = |cause: &str| cause == REFUSED_CAUSE;
         findings.retain(|one: &Finding| stays(&one.cause));
-        ruled_out.retain(|one| stays(&one.cause));
+        let (stay, rest): (Vec<RuledOut>, _) =
+            ruled_out.into_iter().partition(|one| stays(&one.cause));
+        ruled_out = stay;
+        not_checked.extend(rest.into_iter().map(|RuledOut { cause, .. }| NotChecked {
+            cause,
+            because: "the times of this capture are not to be trusted".to_string(),
+        }));
         missing_evidence.push(untrue_times());
+    }
+    if focus::is_empty(in_focus) {
+        missing_evidence.push(nothing_in_focus());
     }
     let mut findings = fold::fold(findings);
     findings.sort_by(by_harm);
@@ -56,6 +68,7 @@ pub fn diagnose(evidence: &Evidence) -> Report {
         findings,
         ruled_out,
         undecided,
+        not_checked,
         missing_evidence,
         cost: evidence.cost,
         activity: activity::activity(in_focus),
@@ -69,6 +82,8 @@ pub fn with_path(report: &mut Report, path: Path) {
     let evidence = Evidence { path: Some(path), ..Evidence::default() };
     let together = diagnose(&evidence);
     report.ruled_out.extend(together.ruled_out);
+    report.undecided.extend(together.undecided);
+    report.not_checked.extend(together.not_checked);
     let mut findings = std::mem::take(&mut report.findings);
     findings.extend(together.findings);
     report.findings = fold::fold(findings);
@@ -91,18 +106,21 @@ fn untrue_times() -> MissingEvidence {
     }
 }
 
-/// Whether there was something to look at: a capture without SYNs excludes no lost SYN, one without data
-/// no loss, one without DNS nothing of names.
-fn was_looked_at(evidence: &Evidence, cause: &str) -> bool {
-    let Some(packets) = evidence.packets.as_ref().filter(|_| evidence.counters.is_none()) else {
-        return true;
-    };
-    let any = |is: fn(&CapturedStream) -> bool| packets.worst.iter().any(is);
-    match cause {
-        DNS_CAUSE => !packets.resolvers.is_empty(),
-        REFUSED_CAUSE | SYN_CAUSE => any(|stream| stream.roles_known),
-        _ => any(|stream| stream.directions().iter().any(|one| one.new_bytes > 0)),
+/// A port or process without a socket.
+fn nothing_in_focus() -> MissingEvidence {
+    MissingEvidence {
+        source: Source::Sockets,
+        capability: Capability::NotApplicable,
+        what: "what the report is restricted to".to_string(),
+        why: "no socket matched at any sample".to_string(),
+        how_to_observe: Some("ss -tanp".to_string()),
     }
+}
+
+/// The usual suspects come first.
+fn rank(cause: &str) -> usize {
+    let usual = &causes::USUAL_SUSPECTS;
+    usual.iter().position(|one| *one == cause).unwrap_or(usual.len())
 }
 
 /// By severity, then by the share of all that is hit, then by how many.
@@ -133,7 +151,7 @@ mod tests {
         add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         let packets = evidence.packets.unwrap();
         let of_tcp = ruled_out(packets.clone());
-        assert!(of_tcp.len() > 10 && !of_tcp.iter().any(|cause| cause == DNS_CAUSE), "{of_tcp:?}");
+        assert!(of_tcp.len() > 10 && !of_tcp.iter().any(|cause| cause == "dns-slow"), "{of_tcp:?}");
         let mut without_data = packets;
         for stream in &mut without_data.worst {
             (stream.from_client.new_bytes, stream.from_server.new_bytes) = (0, 0);

@@ -43,3 +43,20 @@ pub(crate) fn narrow(evidence: &Evidence) -> Cow<'_, Evidence> {
     }
     Cow::Owned(in_focus)
 }
+
+/// Whether the user asked for something, and nothing of it was observed.
+pub(crate) fn is_empty(in_focus: &Evidence) -> bool {
+    fn none<T>(all: Option<&Vec<T>>) -> bool {
+        all.is_none_or(Vec::is_empty)
+    }
+    !in_focus.focus.is_everything()
+        && in_focus.sockets.as_ref().is_some_and(|table| {
+            table.sockets.is_empty()
+                && table.port_use.is_empty()
+                && table.syn_sent.is_empty()
+                && table.close_wait.is_empty()
+        })
+        && none(in_focus.listeners.as_ref())
+        && (in_focus.focus.pids.is_empty() || none(in_focus.unix_listeners.as_ref()))
+        && in_focus.packets.as_ref().is_none_or(|packets| packets.worst.is_empty())
+}

@@ -208,6 +208,9 @@ pub struct Report {
     pub ruled_out: Vec<RuledOut>,
     /// Causes that could not be decided because evidence is missing.
     pub undecided: Vec<Undecided>,
+    /// Causes that nothing observed could have shown.
+    #[serde(default)]
+    pub not_checked: Vec<NotChecked>,
     /// What could not be observed.
     pub missing_evidence: Vec<MissingEvidence>,
     /// What watching cost.
@@ -234,8 +237,17 @@ impl Report {
 pub struct RuledOut {
     /// Id of the cause.
     pub cause: String,
-    /// The figure that excludes it, short: "connection tracking (180 of 262,144)"; empty where there
-    /// was nothing to check.
+    /// The figure that excludes it, short: "connection tracking (180 of 262,144)".
+    pub because: String,
+}
+
+/// A cause that nothing observed could have shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NotChecked {
+    /// Id of the cause.
+    pub cause: String,
+    /// What there was not, short: "no DNS query".
     pub because: String,
 }
 

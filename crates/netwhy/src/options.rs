@@ -108,6 +108,10 @@ pub(crate) struct ReportOptions {
     #[arg(long)]
     pub(crate) force: bool,
 
+    /// Also list all causes: found, ruled out, undecided or not checked, and why
+    #[arg(long)]
+    pub(crate) verbose: bool,
+
     /// Exit with 1 if a finding is at least this severe
     #[arg(long, value_name = "SEVERITY")]
     pub(crate) fail_on: Option<FailOn>,

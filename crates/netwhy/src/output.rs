@@ -173,10 +173,24 @@ impl Output {
         let text = if options.json {
             report::json(report)
         } else {
-            report::text(report, style(options, self.to_stderr))
+            let style = style(options, self.to_stderr);
+            with_verdicts(report::text(report, style), report, options, style)
         };
         self.write(&text)
     }
+}
+
+/// The text of a report, with all causes below where that was asked for.
+pub(crate) fn with_verdicts(
+    mut text: String,
+    report: &Report,
+    options: &ReportOptions,
+    style: Style,
+) -> String {
+    if options.verbose {
+        text += &report::verdicts(report, style);
+    }
+    text
 }
 
 /// Whether the reader of a pipe went away.

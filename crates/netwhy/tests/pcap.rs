@@ -210,3 +210,49 @@ fn an_annotated_copy_of_selected_streams() {
     assert_eq!(output.status.code(), Some(2), "standard input cannot be read twice");
     assert!(!folder.path().join("never").exists());
 }
+
+/// The header of a capture and no packet; a filter that selects nothing; one direction alone.
+#[test]
+fn a_capture_of_nothing_says_so_and_rules_nothing_out() {
+    let empty = file::File::new().bytes;
+    let mut one_way = file::File::new();
+    for number in 0..9 {
+        one_way.segment(number, true, [1 + 100 * number, 1], ACK, 65535, 100);
+    }
+    for (arguments, bytes, says, why) in [
+        (&[][..], &empty, "nothing to diagnose", "no TCP stream"),
+        (&["--filter", "port 9"][..], &capture(), "The filter selects no stream", "filter"),
+        (&[][..], &one_way.bytes, "Nothing in this capture could show", "only one direction"),
+    ] {
+        let printed = text(&run(&[&["pcap", "-"], arguments].concat(), bytes).stdout);
+        assert!(printed.contains(says) && !printed.contains("Ruled out"), "{printed}");
+        assert!(printed.contains("Not checked: ") && printed.contains(why), "{printed}");
+        let report = file::json(&[&["pcap", "-", "--json"], arguments].concat(), bytes);
+        assert_eq!(report["ruled_out"], serde_json::json!([]), "{report}");
+        let not_checked = report["not_checked"].as_array().expect("a list");
+        assert!(not_checked.len() > 15, "{report}");
+        assert!(not_checked.iter().all(|one| one["because"] != ""), "{report}");
+    }
+}
+
+/// Few lines say what is ruled out; with `--verbose` each cause is there, with its figure.
+#[test]
+fn verbose_lists_every_cause_once() {
+    let printed = text(&run(&["pcap", "-", "--verbose"], &capture()).stdout);
+    let (short, all) = printed.split_once("\nAll causes\n").expect("a table");
+    assert!(short.contains("Ruled out: retransmitted SYNs (0 of 1 connection)"), "{short}");
+    let report = file::json(&["pcap", "-", "--json"], &capture());
+    for (list, word) in [
+        ("findings", "found"),
+        ("ruled_out", "ruled out"),
+        ("undecided", "undecided"),
+        ("not_checked", "not checked"),
+    ] {
+        for one in report[list].as_array().expect("a list") {
+            let cause = one["cause"].as_str().expect("a name");
+            let row = |line: &&str| line.split_whitespace().next() == Some(cause);
+            let rows: Vec<&str> = all.lines().filter(row).collect();
+            assert!(rows.len() == 1 && rows[0].contains(word), "{cause}: {all}");
+        }
+    }
+}

@@ -37,6 +37,8 @@ pub fn capture(report: &Report, top: Option<usize>, style: Style) -> String {
             "No TCP stream in this capture, and nothing slows its DNS queries down."
         } else if packets.selected == Some(0) {
             "The filter selects no stream: nothing to diagnose."
+        } else if report.ruled_out.is_empty() {
+            "Nothing in this capture could show what slows these streams down."
         } else {
             "Nothing slows these streams down, as far as packets can show."
         };
@@ -50,6 +52,8 @@ pub fn capture(report: &Report, top: Option<usize>, style: Style) -> String {
     streams(packets, top.unwrap_or(DEFAULT_STREAMS_SHOWN), style, &mut lines);
     let mut footer = Footer::new(style, &mut lines);
     footer.ruled_out(report);
+    footer.undecided(report);
+    footer.not_checked(report);
     footer.not_observed(report);
     let is_file = packets.interfaces().is_empty() && report.packets.is_some();
     footer.more(report, if is_file { &["--stream N", "--json"] } else { &["--json"] });

@@ -3,12 +3,19 @@
 
 use std::collections::BTreeSet;
 
-use model::{MissingEvidence, Report, Undecided};
+use model::{MissingEvidence, NotChecked, Report, Undecided};
 use text::sanitize;
 use text::{Paint, Style, bytes, count, number, paint, percent, wrap, wrap_items};
 
 /// Most causes whose page is named at the end.
 const MAX_PAGES_NAMED: usize = 3;
+/// Most causes that are ruled out, of each group that is undecided, and most reasons why others are not
+/// checked.
+const MAX_RULED_OUT_SHOWN: usize = 6;
+const MAX_UNDECIDED_SHOWN: usize = 3;
+const MAX_REASONS_SHOWN: usize = 3;
+/// The option that lists all.
+const VERBOSE: &str = ": --verbose";
 
 /// The last lines of a report, each after its label.
 pub(crate) struct Footer<'a> {
@@ -29,16 +36,17 @@ impl<'a> Footer<'a> {
         self.lines.extend(wrap(text, &self.label(label), "  ", self.style.width));
     }
 
-    /// The causes that the evidence excludes; those without a figure are left out.
+    /// The first of the causes that the evidence excludes, by the figures that exclude them.
     pub(crate) fn ruled_out(&mut self, report: &Report) {
         let reasons: Vec<_> = report
             .ruled_out
             .iter()
+            .take(MAX_RULED_OUT_SHOWN)
             .map(|ruled_out| sanitize::line(&ruled_out.because))
-            .filter(|because| !because.is_empty())
             .collect();
         if !reasons.is_empty() {
-            self.add("Ruled out", &format!("{}.", reasons.join(", ")));
+            let more = and_more(report.ruled_out.len(), reasons.len(), VERBOSE);
+            self.add("Ruled out", &format!("{}{more}.", reasons.join(", ")));
         }
     }
 
@@ -47,6 +55,22 @@ impl<'a> Footer<'a> {
         if !report.undecided.is_empty() {
             self.add("Undecided", &undecided(&report.undecided));
         }
+    }
+
+    /// How many causes nothing observed could have shown, and what there was not.
+    pub(crate) fn not_checked(&mut self, report: &Report) {
+        let reasons = by_reason(&report.not_checked);
+        if reasons.is_empty() {
+            return;
+        }
+        let shown: Vec<String> = reasons
+            .iter()
+            .take(MAX_REASONS_SHOWN)
+            .map(|(because, _)| sanitize::line(because).into_owned())
+            .collect();
+        let more = and_more(reasons.len(), shown.len(), VERBOSE);
+        let causes = count(report.not_checked.len() as u64, "cause");
+        self.add("Not checked", &format!("{causes} ({}{more}).", shown.join("; ")));
     }
 
     /// What was not observed, and how to observe it.
@@ -85,6 +109,27 @@ pub(crate) fn more_streams(streams: u64, shown: usize, kept: usize) -> Option<St
     Some(format!("{} more{option}", number(more)))
 }
 
+/// `, 3 more: --verbose`, where not all are shown.
+fn and_more(all: usize, shown: usize, option: &str) -> String {
+    match all.saturating_sub(shown) {
+        0 => String::new(),
+        more => format!(", {} more{option}", number(more as u64)),
+    }
+}
+
+/// The reasons for which causes are not checked, with their number of causes, most first.
+fn by_reason(not_checked: &[NotChecked]) -> Vec<(&str, usize)> {
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for one in not_checked {
+        match reasons.iter_mut().find(|(because, _)| *because == one.because) {
+            Some((_, causes)) => *causes += 1,
+            None => reasons.push((&one.because, 1)),
+        }
+    }
+    reasons.sort_by_key(|(_, causes)| std::cmp::Reverse(*causes));
+    reasons
+}
+
 /// Causes that need the same evidence are named together.
 fn undecided(undecided: &[Undecided]) -> String {
     let mut groups: Vec<(&Undecided, Vec<String>)> = Vec::new();
@@ -99,7 +144,10 @@ fn undecided(undecided: &[Undecided]) -> String {
         }
     }
     let groups = groups.iter().map(|(one, causes)| {
-        let mut text = format!("{} (needs {}", causes.join(", "), sanitize::line(&one.needs));
+        let shown = causes.get(..MAX_UNDECIDED_SHOWN).unwrap_or(causes);
+        let more = and_more(causes.len(), shown.len(), "");
+        let needs = sanitize::line(&one.needs);
+        let mut text = format!("{}{more} (needs {needs}", shown.join(", "));
         if let Some(how) = &one.how_to_observe {
             text.push_str(&format!(": {}", sanitize::line(how)));
         }

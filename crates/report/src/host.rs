@@ -28,6 +28,7 @@ pub fn text(report: &Report, style: Style) -> String {
     let mut footer = Footer::new(style, &mut lines);
     footer.ruled_out(report);
     footer.undecided(report);
+    footer.not_checked(report);
     footer.not_observed(report);
     footer.own_cost(report);
     let pages: &[&str] = if report.findings.is_empty() { &["netwhy explain"] } else { &[] };

@@ -3,6 +3,7 @@
 //! - [`text()`]: the report of a host
 //! - [`capture()`], [`path()`]: the report of a capture, of two captures of one path
 //! - [`findings()`]: findings alone, for a command with figures of its own
+//! - [`verdicts()`]: all causes with their verdicts
 //! - [`time_breakdown()`]: where time went, as bars
 //! - [`json()`]: a report for programs
 //! - [`tables`]: a capture as tables
@@ -21,6 +22,7 @@ mod markdown;
 mod path;
 pub mod tables;
 mod time_breakdown;
+mod verdicts;
 
 pub use capture::capture;
 pub use findings::text as findings;
@@ -29,3 +31,4 @@ pub use json::json;
 pub use markdown::markdown_to_terminal;
 pub use path::path;
 pub use time_breakdown::time_breakdown;
+pub use verdicts::verdicts;

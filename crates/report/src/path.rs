@@ -25,7 +25,11 @@ pub fn path(report: &Report, top: Option<usize>, style: Style) -> String {
         lines.extend(wrap(&summary(path, report.window.interrupted), "", "  ", style.width));
         lines.push(String::new());
         if report.findings.is_empty() {
-            let line = "Nothing slows these streams down, as far as packets can show.";
+            let line = if path.streams_in_both == 0 {
+                "No stream is in both captures: nothing to compare."
+            } else {
+                "Nothing slows these streams down, as far as packets can show."
+            };
             let line = wrap(line, "", "", style.width);
             lines.extend(line.iter().map(|line| paint(line, Paint::Good, style)));
             lines.push(String::new());
@@ -36,6 +40,8 @@ pub fn path(report: &Report, top: Option<usize>, style: Style) -> String {
     }
     let mut footer = Footer::new(style, &mut lines);
     footer.ruled_out(report);
+    footer.undecided(report);
+    footer.not_checked(report);
     footer.not_observed(report);
     footer.more(report, &["--json"]);
     lines.join("\n") + "\n"

@@ -7,7 +7,7 @@ use observe::{Step, Window};
 use sys::Machine;
 
 use crate::error::Error;
-use crate::packets::BackgroundCapture;
+use crate::packets::{BackgroundCapture, open_before};
 use crate::plan::Plan;
 
 /// A window on a machine: it begins, takes a sample at each step, and ends with evidence.
@@ -40,7 +40,10 @@ impl<'m> Session<'m> {
     /// evidence.
     pub fn begin(machine: &'m dyn Machine, plan: &Plan) -> Result<Self, Error> {
         let capture = match &plan.packets {
-            Some(packets) => Some(BackgroundCapture::start(packets, &plan.focus)?),
+            Some(packets) => {
+                let known = open_before(machine);
+                Some(BackgroundCapture::start(packets, &plan.focus, known)?)
+            }
             None => None,
         };
         let window = Window::begin(machine, &plan.focus, plan.netns.clone());

@@ -11,6 +11,7 @@ use text::{count, micros, number, percent, share};
 
 use super::checks::stream_checks;
 use super::direction::StreamDirection;
+use super::what_is_there::NO_PACKETS;
 use crate::cause::Verdict;
 use crate::proofs::{WithFigures as _, proof};
 use crate::reach::{belongs_to_others, without_remedies_of};
@@ -106,14 +107,14 @@ pub(crate) fn verdict_from_packets<'a>(
     evidence: &'a Evidence,
     hit: impl Fn(StreamDirection<'a>) -> Option<u64>,
     finding: impl Fn(&Evidence, &Group<'a>) -> Finding,
-    why_ruled_out: impl FnOnce(&Packets) -> String,
+    otherwise: impl FnOnce(&Packets) -> Verdict,
 ) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked(NO_PACKETS);
     };
     let groups = group_directions(packets, hit);
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
-    Verdict::from_findings(findings, || why_ruled_out(packets))
+    Verdict::from_findings(findings, || otherwise(packets))
 }
 
 impl<'a> Group<'a> {

@@ -7,6 +7,7 @@ mod direction;
 mod gain;
 mod group;
 mod receive_window;
+mod what_is_there;
 
 pub(crate) use checks::{capture_file, stream_checks};
 pub(crate) use checksums::{MIN_DAMAGED, MIN_DAMAGED_SHARE, is_damaged};
@@ -15,3 +16,7 @@ pub(crate) use direction::StreamDirection;
 pub(crate) use gain::{loss_limit, window_limit};
 pub(crate) use group::{Group, group_directions, verdict_from_packets};
 pub(crate) use receive_window::{is_unscaled, window_full_share, window_limited_us};
+pub(crate) use what_is_there::{
+    NO_EXCHANGE, NO_HANDSHAKE, NO_PACKETS, NO_SYN, ONE_DIRECTION, capture_again, scale_unknown,
+    total, without_data,
+};

@@ -114,6 +114,9 @@ const MAX_PROPOSED: u32 = 65_535;
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let overflows = evidence.increase("TcpExtListenOverflows");
     let listeners = evidence.listeners.as_deref().unwrap_or_default();
+    if listeners.is_empty() && (overflows.unwrap_or(0) == 0 || !evidence.focus.is_everything()) {
+        return Verdict::not_checked("no listener");
+    }
     if overflows == Some(0) {
         return Verdict::RuledOut(fullest(listeners));
     }
@@ -129,7 +132,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     };
     if at_fault.is_empty() {
         if !evidence.focus.is_everything() {
-            return Verdict::RuledOut("accept queues (no drop in focus)".to_string());
+            return Verdict::RuledOut(fullest(listeners));
         }
         return Verdict::Undecided {
             needs: format!(

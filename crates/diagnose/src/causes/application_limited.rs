@@ -88,7 +88,7 @@ const MIN_SENDING_US: u64 = 200_000;
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let transfer = evidence.probes.as_ref().and_then(|probes| probes.transfer.as_ref());
     let Some(transfer) = transfer else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked("no transfer was measured");
     };
     if transfer.senders.is_empty() {
         return Verdict::Undecided {
@@ -99,14 +99,13 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     }
     let (waited, all) = times(transfer);
     let part = share(waited as f64, all as f64);
-    let findings = if all >= MIN_SENDING_US && part >= MIN_TIME_SHARE {
-        vec![finding(evidence, transfer, waited, all)]
-    } else {
-        Vec::new()
-    };
-    Verdict::from_findings(findings, || {
-        format!("the sender (no data {} of the time)", percent(part))
-    })
+    if all < MIN_SENDING_US {
+        return Verdict::not_checked("no transfer of 200 ms");
+    }
+    if part >= MIN_TIME_SHARE {
+        return Verdict::Found(vec![finding(evidence, transfer, waited, all)]);
+    }
+    Verdict::RuledOut(format!("the sender (no data {} of the time)", percent(part)))
 }
 
 /// How long the sender had nothing to write, and how long it sent, microseconds.
@@ -262,10 +261,11 @@ pub(super) mod tests {
 
     #[test]
     fn stays_quiet_when_the_path_or_the_cpu_limits_or_it_was_short() {
-        for (application, network) in [(1_000_000, 9_000_000), (0, 9_000_000), (90_000, 10_000)] {
+        for (application, network) in [(1_000_000, 9_000_000), (0, 9_000_000)] {
             let verdict = rule(&measured(application, network));
             assert!(matches!(verdict, Verdict::RuledOut(_)), "{application} {network}");
         }
+        assert!(matches!(rule(&measured(90_000, 10_000)), Verdict::NotChecked(_)));
     }
 
     #[test]

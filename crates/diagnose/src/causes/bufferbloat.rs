@@ -64,7 +64,7 @@
 use model::{Evidence, Finding, Reach, RoundTrips, Source};
 use text::{bit_rate, bytes, count, micros, number, percent};
 
-use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::captured::{Group, StreamDirection, verdict_from_packets, without_data};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::gain;
 use crate::proofs::WithFigures as _;
@@ -105,11 +105,21 @@ const SHAPED_SHARE: f64 = 0.95;
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let lost = |direction: StreamDirection<'_>| hit(direction).map(|(_, us)| us);
     verdict_from_packets(evidence, lost, finding, |packets| {
-        let trips = packets.directions().filter_map(|direction| direction.round_trip);
-        let most = trips.map(|trips| trips.max_us).max();
-        match most {
-            Some(most) => format!("queues (round trips up to {})", micros(most)),
-            None => "queues (no round trip measured)".to_string(),
+        if let Some(not_checked) = without_data(packets) {
+            return not_checked;
+        }
+        let trips = || {
+            let all = packets.directions().filter_map(|direction| direction.round_trip);
+            all.filter(|trips| trips.samples >= MIN_SAMPLES)
+        };
+        let shortest = trips().map(|trips| trips.min_us).min();
+        match (shortest, trips().map(|trips| trips.max_us).max()) {
+            (Some(least), Some(most)) => Verdict::RuledOut(format!(
+                "queues (round trips of {} to {})",
+                micros(least),
+                micros(most)
+            )),
+            _ => Verdict::not_checked("no stream with 10 round trips"),
         }
     })
 }

@@ -56,6 +56,7 @@
 
 use model::{
     CloseWait, Evidence, Finding, Impact, ImpactUnit, Reach, Severity, Source, SubjectKind,
+    TableSample,
 };
 use text::{count, number, share};
 
@@ -95,9 +96,11 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let findings = leaking.map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || {
         let most = groups.iter().map(|group| group.count.max).max().unwrap_or(0);
-        match most {
-            0 => "CLOSE_WAIT (none)".to_string(),
-            _ => format!("CLOSE_WAIT (up to {} of one process)", number(most)),
+        let last = evidence.sockets.as_ref().and_then(|sockets| sockets.samples.last());
+        match (most, last.map_or(0, TableSample::total)) {
+            (0, 0) => Verdict::not_checked("no TCP connection"),
+            (0, all) => Verdict::RuledOut(format!("CLOSE_WAIT (0 of {})", count(all, "socket"))),
+            _ => Verdict::RuledOut(format!("CLOSE_WAIT (up to {} of one process)", number(most))),
         }
     })
 }

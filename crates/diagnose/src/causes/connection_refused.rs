@@ -58,7 +58,9 @@ use model::{
 };
 use text::{count, number};
 
-use crate::captured::{AfterRefusal, Clients, Group, StreamDirection, verdict_from_packets};
+use crate::captured::{
+    AfterRefusal, Clients, Group, NO_PACKETS, NO_SYN, StreamDirection, verdict_from_packets,
+};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::CommandLine;
 use crate::gain;
@@ -80,7 +82,7 @@ const MIN_SHARE_CRITICAL: f64 = 0.01;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked(NO_PACKETS);
     };
     let clients = Clients::of(packets);
     let is_probe = |stream: &CapturedStream| clients.is_one_of_many(stream);
@@ -89,10 +91,22 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     };
     let finding = |evidence: &Evidence, group: &Group<'_>| finding(evidence, group, &clients);
     verdict_from_packets(evidence, hit, finding, |packets| {
-        let probes = packets.worst.iter().filter(|stream| stream.end == StreamEnd::Refused);
-        match probes.count() as u64 {
-            0 => "refused connections (none)".to_string(),
-            probes => format!("refused connections ({} of scans or peers)", number(probes)),
+        let of = |is: fn(&CapturedStream) -> bool| {
+            packets.worst.iter().filter(|stream| is(stream)).count() as u64
+        };
+        let syns = of(|stream| stream.roles_known);
+        let answered = of(|stream| stream.syn_answered || stream.end == StreamEnd::Refused);
+        let probes = of(|stream| stream.end == StreamEnd::Refused);
+        match (syns, answered, probes) {
+            (0, ..) => Verdict::not_checked(NO_SYN),
+            (_, 0, _) => Verdict::not_checked("no answer to a SYN was captured"),
+            (_, all, 0) => {
+                Verdict::RuledOut(format!("refused connections (0 of {} answered)", number(all)))
+            }
+            _ => Verdict::RuledOut(format!(
+                "refused connections ({} of scans or peers)",
+                number(probes)
+            )),
         }
     })
 }

@@ -101,11 +101,11 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         // The kernel's own words suffice.
         return match log_line(evidence) {
             Some(_) => Verdict::Found(vec![finding(evidence, &Conntrack::default(), 0, 0)]),
-            None => Verdict::nothing_to_check(),
+            None => Verdict::not_checked("connection tracking was not read"),
         };
     };
     if !conntrack.loaded {
-        return Verdict::RuledOut("connection tracking (not in use)".to_string());
+        return Verdict::not_checked("connection tracking is not in use");
     }
     let increase = |statistic| conntrack.increase(statistic).unwrap_or(0);
     let (dropped, evicted) = (increase("drop"), increase("early_drop"));
@@ -358,7 +358,7 @@ pub(super) mod tests {
         for evidence in [tracking(1_000, &[("drop", 0)]), tracking(10, &[("drop", 9)])] {
             assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         }
-        assert!(matches!(rule(&healthy()), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&healthy()), Verdict::NotChecked(_)));
     }
 
     #[test]

@@ -112,10 +112,18 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     }
     let findings = captured.map(|packets| packets::findings(evidence, packets));
     Verdict::from_findings(findings.unwrap_or_default(), || match captured {
-        _ if counted => "damaged packets (counted for the whole host only)".to_string(),
-        _ if damaged > 0 => format!("damaged packets ({})", number(damaged)),
-        Some(packets) => packets::why_ruled_out(packets),
-        None => "damaged packets (none)".to_string(),
+        _ if counted => Verdict::Undecided {
+            needs: "the whole host: damaged packets have no port".to_string(),
+            sources: vec![Source::Counters],
+            how_to_observe: Some("netwhy".to_string()),
+        },
+        _ if received > 0 => Verdict::RuledOut(format!(
+            "damaged packets ({} of {} received)",
+            number(damaged),
+            number(received)
+        )),
+        Some(packets) => packets::otherwise(packets),
+        None => Verdict::not_checked("no packet was received"),
     })
 }
 
@@ -262,7 +270,7 @@ pub(super) mod tests {
     fn stays_quiet_for_a_few_and_for_a_small_share() {
         assert!(matches!(rule(&damaged(4, 1_000)), Verdict::RuledOut(_)));
         assert!(matches!(rule(&damaged(50, 1_000_000)), Verdict::RuledOut(_)));
-        assert!(matches!(rule(&healthy()), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&healthy()), Verdict::NotChecked(_)));
     }
 
     #[test]

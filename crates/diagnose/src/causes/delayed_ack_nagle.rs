@@ -32,6 +32,12 @@
 //! three of them, and one for ten exchanges or a second in all, they must be half
 //! of the round trip or more, as round trips vary, and it is `info`.
 //!
+//! Where the handshake was not captured, the sockets of a host that is watched
+//! show the MSS. In a capture file the largest segment stands for it, at least 536
+//! bytes: if that segment is smaller than 1,208 bytes, what an MTU of 1,280
+//! leaves, and acknowledgements are late, it may be a small one itself, and the
+//! cause is undecided.
+//!
 //! ## Looks like it, but is not
 //!
 //! - A delayed acknowledgement that nothing waits for: it costs nothing.
@@ -66,9 +72,9 @@
 //! - tcp(7): `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`
 
 use model::{Evidence, Finding, Packets, Reach, Source};
-use text::{count, micros, number, percent, share};
+use text::{bytes, count, micros, number, percent, share};
 
-use crate::captured::{Group, StreamDirection, group_directions};
+use crate::captured::{Group, NO_PACKETS, StreamDirection, group_directions, total, without_data};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::remedies::{advice_about, route};
 
@@ -96,17 +102,21 @@ const MIN_STALLS: u64 = 3;
 const MAX_EXCHANGES_PER_STALL: u64 = 10;
 /// So is this time in all, microseconds.
 const MIN_LOST_US: u64 = 1_000_000;
+/// Of a stream whose handshake was not captured: segments below this are small, whatever the MSS (RFC
+/// 9293, 3.7.1), and those of this size fill an MTU of 1,280 bytes, the least of IPv6 (RFC 8200, 5).
+const MIN_ASSUMED_MSS: u32 = 536;
+const MIN_FULL_BYTES: u32 = 1_208;
 /// One in so many microseconds of the capture was lost: a single wait in an hour is nothing.
 const MAX_TIME_PER_LOST: u64 = 10_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked(NO_PACKETS);
     };
     let groups = group_directions(packets, hit);
     let findings = groups.iter().filter(|group| matters(group, packets.span_us));
     let findings = findings.map(|group| finding(evidence, group)).collect();
-    Verdict::from_findings(findings, || why_ruled_out(packets, &groups))
+    Verdict::from_findings(findings, || otherwise(packets, &groups))
 }
 
 /// Whether stalls are so frequent, or cost so much, that somebody may feel them, or are more than a wait
@@ -129,18 +139,44 @@ fn stalls(group: &Group<'_>) -> u64 {
     group.sum(|sent| sent.delayed_ack_stalls.count)
 }
 
-fn why_ruled_out(packets: &Packets, groups: &[Group<'_>]) -> String {
+fn otherwise(packets: &Packets, groups: &[Group<'_>]) -> Verdict {
+    if let Some(not_checked) = without_data(packets) {
+        return not_checked;
+    }
     let sum = |of: fn(&Group<'_>) -> u64| groups.iter().map(of).fold(0, u64::saturating_add);
     let stalls = sum(stalls);
     if stalls > 0 {
         let lost = micros(sum(|group| group.lost_us));
-        return format!("Nagle with delayed ACKs ({}, {lost} in all)", count(stalls, "stall"));
+        let stalls = count(stalls, "stall");
+        return Verdict::RuledOut(format!("Nagle with delayed ACKs ({stalls}, {lost} in all)"));
     }
-    let late = packets.directions().map(|direction| direction.acknowledged_late);
-    match late.fold(0, u64::saturating_add) {
-        0 => "Nagle with delayed ACKs (no late ACK)".to_string(),
-        late => format!("Nagle with delayed ACKs ({})", count(late, "late ACK")),
+    if let Some(sent) = packets.worst.iter().flat_map(StreamDirection::both).find(may_be_held) {
+        return Verdict::Undecided {
+            needs: format!(
+                "the MSS of {}, whose handshake was not captured: is a segment of {} a small one?",
+                sent.sender(),
+                bytes(sent.sent().max_segment_bytes.into())
+            ),
+            sources: vec![Source::Packets],
+            how_to_observe: Some(format!("netwhy --capture --port {}", sent.stream.server.port())),
+        };
     }
+    Verdict::RuledOut(format!(
+        "Nagle with delayed ACKs ({} late of {})",
+        number(total(packets, |sent| sent.acknowledged_late)),
+        count(total(packets, |sent| sent.data_segments), "segment")
+    ))
+}
+
+/// Whether acknowledgements of a stream that was joined in the middle are late as often as somebody would
+/// feel, and its largest segment may be a small one: then what they released does not show.
+fn may_be_held(direction: &StreamDirection<'_>) -> bool {
+    let (sent, back) = (direction.sent(), direction.reverse());
+    let is_mss_known = sent.mss.or(back.mss).is_some() || sent.window_scale.is_some();
+    let often = sent.acknowledged_late >= MIN_STALLS
+        && sent.acknowledged_late.saturating_mul(MAX_EXCHANGES_PER_STALL)
+            >= direction.stream.exchanges;
+    !is_mss_known && often && (MIN_ASSUMED_MSS..MIN_FULL_BYTES).contains(&sent.max_segment_bytes)
 }
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {
@@ -240,6 +276,23 @@ pub(super) mod tests {
         assert_eq!(finding.title, "Small writes wait 40 ms for delayed acknowledgements");
         assert!(finding.subject.name.starts_with("198.18.0.2:80 (sender)"), "{finding:?}");
         assert!(finding.evidence[0].text.contains("packet 7 "));
+    }
+
+    #[test]
+    fn undecided_where_the_largest_segment_may_be_a_small_one() {
+        let joined = |bytes: u32| {
+            let mut evidence = waiting(0, 40);
+            let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+            for sent in [&mut stream.from_client, &mut stream.from_server] {
+                (sent.mss, sent.window_scale, sent.max_segment_bytes) = (None, None, bytes);
+            }
+            rule(&evidence)
+        };
+        let Verdict::Undecided { how_to_observe, needs, .. } = joined(700) else { panic!() };
+        assert_eq!(how_to_observe.as_deref(), Some("netwhy --capture --port 80"));
+        assert!(needs.starts_with("the MSS of 198.18.0.2:80, whose handshake"), "{needs}");
+        assert!(matches!(joined(500), Verdict::RuledOut(_)), "small for any MSS");
+        assert!(matches!(joined(1_448), Verdict::RuledOut(_)), "a full segment");
     }
 
     #[test]

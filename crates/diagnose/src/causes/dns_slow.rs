@@ -66,7 +66,7 @@ use model::{
 };
 use text::{count, micros, number, percent, share};
 
-use crate::captured::capture_file;
+use crate::captured::{NO_PACKETS, ONE_DIRECTION, capture_file};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::gain;
@@ -106,7 +106,7 @@ const MAX_NAME_CHARACTERS: usize = 40;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked(NO_PACKETS);
     };
     let capture_loss = share(packets.dropped_by_capture as f64, packets.packets as f64);
     let min_share = MIN_QUERY_SHARE.max(MIN_TO_CAPTURE_LOSS * capture_loss);
@@ -117,15 +117,19 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         .map(|one| finding(evidence, one));
     Verdict::from_findings(findings.collect(), || {
         if packets.resolvers.is_empty() {
-            return "DNS (no queries)".to_string();
+            return Verdict::not_checked("no DNS query");
         }
         if !has_both_directions(packets) {
-            return "DNS (one direction was captured)".to_string();
+            return Verdict::not_checked(ONE_DIRECTION);
         }
         let queries: u64 =
             packets.resolvers.iter().map(|one| one.queries).fold(0, u64::saturating_add);
         let slow: u64 = packets.resolvers.iter().map(slow_queries).fold(0, u64::saturating_add);
-        format!("DNS ({} of {} slow or unanswered)", number(slow), count(queries, "query"))
+        Verdict::RuledOut(format!(
+            "DNS ({} of {} slow or unanswered)",
+            number(slow),
+            count(queries, "query")
+        ))
     })
 }
 
@@ -341,7 +345,7 @@ pub(super) mod tests {
         let mut evidence = asked(4, 4, 0, 10_000_000);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_server.packets = 0;
-        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "one direction");
+        assert!(matches!(rule(&evidence), Verdict::NotChecked(_)), "one direction");
     }
 
     #[test]

@@ -108,13 +108,13 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         }
     }
     Verdict::from_findings(findings, || match uses.first() {
-        Some(use_) => format!(
+        Some(use_) => Verdict::RuledOut(format!(
             "local ports ({} of {} to {})",
             number(use_.in_use.max),
             number(u64::from(use_.available)),
             use_.remote
-        ),
-        None => "local ports (no outbound connection)".to_string(),
+        )),
+        None => Verdict::not_checked("no outbound connection"),
     })
 }
 

@@ -117,7 +117,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     if let Some((open, max)) = host(evidence).filter(|(open, max)| open >= max) {
         findings.push(of_host(evidence, open, max));
     }
-    Verdict::from_findings(findings, || fullest(all))
+    Verdict::from_findings(findings, || fullest(evidence, all))
 }
 
 fn complaints(evidence: &Evidence) -> impl Iterator<Item = (&model::AppLog, &Complaint)> {
@@ -146,15 +146,24 @@ fn host(evidence: &Evidence) -> Option<(u64, u64)> {
     Some((open, evidence.sysctl_number("fs.file-max")?))
 }
 
-fn fullest(all: &[Process]) -> String {
+fn fullest(evidence: &Evidence, all: &[Process]) -> Verdict {
     let known = all.iter().filter_map(|p| Some((p, p.open_files?.max, p.open_files_limit?)));
     match known.max_by(|a, b| {
         (a.1 as f64 / a.2.max(1) as f64).total_cmp(&(b.1 as f64 / b.2.max(1) as f64))
     }) {
-        Some((p, open, limit)) => {
-            format!("open files ({}: {} of {})", line(&p.name), number(open), number(limit))
-        }
-        None => String::new(),
+        Some((p, open, limit)) => Verdict::RuledOut(format!(
+            "open files ({}: {} of {})",
+            line(&p.name),
+            number(open),
+            number(limit)
+        )),
+        None => match host(evidence) {
+            Some((open, _)) => Verdict::NotChecked(format!(
+                "no process with a socket; {} open on this host",
+                count(open, "file")
+            )),
+            None => Verdict::not_checked("no process with a socket"),
+        },
     }
 }
 

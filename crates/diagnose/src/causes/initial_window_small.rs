@@ -53,7 +53,7 @@
 use model::{Evidence, Finding, Reach, Source};
 use text::{bytes, count, micros, share};
 
-use crate::captured::{Group, StreamDirection, group_directions};
+use crate::captured::{Group, NO_PACKETS, StreamDirection, group_directions};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::route;
@@ -78,7 +78,7 @@ const MIN_ROUND_TRIPS: u64 = 2;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked(NO_PACKETS);
     };
     let mut groups = group_directions(packets, small);
     let saved = |group: &Group<'_>| {
@@ -90,10 +90,17 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     groups.retain(|group| group.directions.len() > 1 || saved(group));
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || {
-        let flights = packets.directions().map(|direction| direction.slow_starts.first_segments);
-        match flights.filter(|segments| *segments > 0).min() {
-            Some(least) => format!("initial windows (at least {})", count(least, "segment")),
-            None => "initial windows (none filled)".to_string(),
+        let flights = || {
+            let all = packets.directions().map(|direction| direction.slow_starts.first_segments);
+            all.filter(|segments| *segments > 0)
+        };
+        match flights().min() {
+            Some(least) => Verdict::RuledOut(format!(
+                "initial windows (at least {} in {})",
+                count(least, "segment"),
+                count(flights().count() as u64, "transfer")
+            )),
+            None => Verdict::not_checked("no transfer fills an initial window"),
         }
     })
 }

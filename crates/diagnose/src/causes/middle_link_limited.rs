@@ -59,7 +59,7 @@
 use model::{
     Evidence, Finding, Impact, ImpactUnit, LimitedLink, Severity, Source, SubjectKind, UnderLoad,
 };
-use text::{bit_rate, micros};
+use text::{bit_rate, count, micros};
 
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
@@ -100,10 +100,14 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         LimitedLink::Middle => {
             Verdict::Found(finding(evidence, measured, &verdict).into_iter().collect())
         }
-        LimitedLink::None => Verdict::RuledOut("shared links (no round trip rose)".to_string()),
-        LimitedLink::Access => {
-            Verdict::RuledOut("shared links (one place alone waits)".to_string())
-        }
+        LimitedLink::None => Verdict::RuledOut(format!(
+            "shared links (round trips from 0 of {} rose)",
+            count(measured.vantage_points.len() as u64, "place")
+        )),
+        LimitedLink::Access => Verdict::RuledOut(format!(
+            "shared links (1 of {} alone waits)",
+            count(measured.vantage_points.len() as u64, "place")
+        )),
         LimitedLink::Shared => undecided("a place on the other side of the link".to_string()),
         LimitedLink::Unclear => {
             let why = verdict.reasons.last().map(|why| why.trim_end_matches('.').to_lowercase());

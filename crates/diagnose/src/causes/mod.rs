@@ -71,5 +71,22 @@ pub const TABLE: &[Cause] = &[
     options_stripped::CAUSE,
 ];
 
+/// The causes that engineers ask about first, of hosts and of captures: reports that show a few of those
+/// that are ruled out show these.
+pub(crate) const USUAL_SUSPECTS: [&str; 12] = [
+    packet_loss::CAUSE.id,
+    syn_retransmitted::CAUSE.id,
+    accept_queue_overflow::CAUSE.id,
+    server_think_time::CAUSE.id,
+    receive_window_limited::CAUSE.id,
+    bufferbloat::CAUSE.id,
+    ephemeral_ports_exhausted::CAUSE.id,
+    conntrack_table_full::CAUSE.id,
+    fd_exhausted::CAUSE.id,
+    worker_pool_exhausted::CAUSE.id,
+    send_buffer_limited::CAUSE.id,
+    delayed_ack_nagle::CAUSE.id,
+];
+
 #[cfg(test)]
 mod tests;

@@ -64,7 +64,7 @@ use model::{
 };
 use text::{count, number};
 
-use crate::captured::stream_checks;
+use crate::captured::{NO_PACKETS, capture_again, stream_checks};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
@@ -105,15 +105,25 @@ struct Forgotten<'a> {
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked(NO_PACKETS);
     };
     let all = lost(packets);
     let found = all.iter().filter(|one| is_timer(one, packets)).take(MAX_FINDINGS);
     Verdict::from_findings(found.map(|one| finding(evidence, one)).collect(), || {
         let survived = packets.worst.iter().map(|stream| stream.longest_survived_idle_us).max();
+        let shortest_timeout_us = KNOWN_TIMEOUTS_S[0] * SECOND_US;
         match survived.unwrap_or(0) {
-            0 => "connections lost when idle (none was idle)".to_string(),
-            longest => format!("connections lost when idle ({} survived)", seconds(longest)),
+            longest if longest >= shortest_timeout_us => Verdict::RuledOut(format!(
+                "timeouts of idle connections ({} survived)",
+                seconds(longest)
+            )),
+            _ if !all.is_empty() => Verdict::Undecided {
+                needs: "connections that are lost at several times: once may be a restart"
+                    .to_string(),
+                sources: vec![Source::Packets],
+                how_to_observe: Some(capture_again(packets).replace("1m", "1h")),
+            },
+            _ => Verdict::not_checked("no connection went on after 30 s of silence"),
         }
     })
 }
@@ -292,8 +302,8 @@ pub(super) mod tests {
     #[test]
     fn stays_quiet_for_one_event_one_stream_and_where_others_survive() {
         // All were idle at 300 s: the server may have been restarted then.
-        assert!(matches!(rule(&idle(&[(0, 352), (200, 380)], &[])), Verdict::RuledOut(_)));
-        assert!(matches!(rule(&idle(&[(0, 352)], &[])), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&idle(&[(0, 352), (200, 380)], &[])), Verdict::Undecided { .. }));
+        assert!(matches!(rule(&idle(&[(0, 352)], &[])), Verdict::Undecided { .. }));
         let survived = idle(&[(0, 352), (400, 380)], &[400]);
         assert!(matches!(rule(&survived), Verdict::RuledOut(_)));
         assert!(matches!(rule(&idle(&[], &[400])), Verdict::RuledOut(_)));

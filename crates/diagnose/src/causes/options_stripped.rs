@@ -78,14 +78,17 @@ pub(super) const CAUSE: Cause = Cause {
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(path) = &evidence.path else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked("no captures of both ends");
     };
     let stripped: Vec<&PathChange> = path.changes.iter().filter(|one| costs(one)).collect();
     if stripped.is_empty() {
-        return Verdict::RuledOut(match path.streams_in_both {
-            0 => String::new(),
-            both => format!("options of SYNs (unchanged in {})", count(both, "stream")),
-        });
+        return match path.streams_in_both {
+            0 => Verdict::not_checked("no stream is in both captures"),
+            both => Verdict::RuledOut(format!(
+                "options of SYNs (unchanged in {})",
+                count(both, "stream")
+            )),
+        };
     }
     Verdict::Found(vec![finding(path, &stripped)])
 }

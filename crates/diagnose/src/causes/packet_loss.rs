@@ -75,10 +75,12 @@
 //! - Rewaskar, Kaur, Smith: A passive state-machine approach for accurate analysis
 //!   of TCP out-of-sequence segments (CCR 2006)
 
-use model::{Evidence, Finding, Reach, Source, TimeCategory};
+use model::{CapturedDirection, Evidence, Finding, Reach, Source, TimeCategory};
 use text::{count, micros, number, percent, share};
 
-use crate::captured::{Group, StreamDirection, is_damaged, verdict_from_packets, window_limit};
+use crate::captured::{
+    Group, StreamDirection, is_damaged, total, verdict_from_packets, window_limit, without_data,
+};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::gain;
 use crate::proofs::WithFigures as _;
@@ -117,16 +119,15 @@ const MIN_INFLATED_SHARE: f64 = 0.5;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, hit, finding, |packets| {
-        let lost =
-            packets.directions().map(|direction| direction.lost()).fold(0, u64::saturating_add);
-        let data = packets
-            .directions()
-            .map(|direction| direction.data_segments)
-            .fold(0, u64::saturating_add);
-        match data {
-            0 => "packet loss (no data captured)".to_string(),
-            _ => format!("packet loss ({} of {})", number(lost), count(data, "segment")),
-        }
+        without_data(packets).unwrap_or_else(|| {
+            let lost = total(packets, CapturedDirection::lost);
+            let data = total(packets, |sent| sent.data_segments);
+            Verdict::RuledOut(format!(
+                "packet loss ({} of {})",
+                number(lost),
+                count(data, "segment")
+            ))
+        })
     })
 }
 

@@ -55,10 +55,12 @@
 //! - RFC 2923 (problems with path MTU discovery), RFC 4821 (packetization layer)
 //! - Linux: `tcp_mtu_probing`, `tcp_base_mss`
 
-use model::{Evidence, Finding, GainFigure, Reach, Source};
+use std::net::SocketAddr;
+
+use model::{Evidence, Finding, GainFigure, Packets, Reach, Source};
 use text::{count, micros, number};
 
-use crate::captured::{Group, StreamDirection, group_directions};
+use crate::captured::{Group, NO_PACKETS, StreamDirection, group_directions};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::CommandLine;
 use crate::gain;
@@ -87,7 +89,7 @@ const ROUND_TRIPS_OF_HANDSHAKE: u64 = 1;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked(NO_PACKETS);
     };
     let mut groups = group_directions(packets, hit);
     groups.retain(|group| {
@@ -97,15 +99,28 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     Verdict::from_findings(findings, || {
         let sent = || packets.directions().filter_map(|direction| direction.full_size_arrived);
         let (arrived, all) = (sent().filter(|arrived| *arrived).count(), sent().count());
-        match all {
-            0 => "path MTU (no full-size segment)".to_string(),
-            _ => format!(
+        match (arrived, all) {
+            (_, 0) => Verdict::not_checked("no full-size segment"),
+            (0, _) => Verdict::Undecided {
+                needs: "whether any full-size packet arrives: none is acknowledged".to_string(),
+                sources: vec![Source::Packets],
+                how_to_observe: unacknowledged(packets)
+                    .map(|receiver| format!("tracepath -n {}", receiver.ip())),
+            },
+            _ => Verdict::RuledOut(format!(
                 "path MTU (full-size segments arrive in {} of {})",
                 number(arrived as u64),
                 count(all as u64, "direction")
-            ),
+            )),
         }
     })
+}
+
+/// An end to which no full-size segment is known to have come.
+fn unacknowledged(packets: &Packets) -> Option<SocketAddr> {
+    let all = packets.worst.iter().flat_map(StreamDirection::both);
+    let mut never = all.filter(|one| one.sent().full_size_arrived == Some(false));
+    never.next().map(|one| one.receiver())
 }
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {
@@ -203,7 +218,7 @@ pub(super) mod tests {
     fn fires_for_several_connections_or_one_that_resegmented() {
         let finding = &findings_of(rule(&swallowed(2)))[0];
         assert_eq!(finding.title, "Full-size packets vanish on the path, 3.0 s lost");
-        assert!(matches!(rule(&swallowed(1)), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&swallowed(1)), Verdict::Undecided { .. }));
         let mut evidence = swallowed(1);
         evidence.packets.as_mut().unwrap().worst[0].from_server.resegmented = 1;
         assert_eq!(findings_of(rule(&evidence)).len(), 1);
@@ -224,7 +239,7 @@ pub(super) mod tests {
             evidence
         };
         assert_eq!(findings_of(rule(&upload(1))).len(), 1);
-        assert!(matches!(rule(&upload(0)), Verdict::RuledOut(_)), "the server may be gone");
+        assert!(matches!(rule(&upload(0)), Verdict::Undecided { .. }), "the server may be gone");
     }
 
     #[test]
@@ -232,11 +247,14 @@ pub(super) mod tests {
         let change = |change: fn(&mut model::CapturedStream)| {
             let mut evidence = swallowed(3);
             evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(change);
-            matches!(rule(&evidence), Verdict::RuledOut(_))
+            rule(&evidence)
         };
-        assert!(change(|stream| stream.from_server.full_size_arrived = Some(true)));
-        assert!(change(|stream| stream.from_client.rto_retransmissions = 2));
-        assert!(change(|stream| stream.from_server.max_timeouts_segment_bytes = 200));
+        let arrived = change(|stream| stream.from_server.full_size_arrived = Some(true));
+        assert!(matches!(arrived, Verdict::RuledOut(_)));
+        let both = change(|stream| stream.from_client.rto_retransmissions = 2);
+        assert!(matches!(both, Verdict::Undecided { .. }));
+        let small = change(|stream| stream.from_server.max_timeouts_segment_bytes = 200);
+        assert!(matches!(small, Verdict::Undecided { .. }));
     }
 
     #[test]

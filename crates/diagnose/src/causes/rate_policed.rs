@@ -56,10 +56,13 @@
 //! - Flach et al.: An Internet-wide analysis of traffic policing (SIGCOMM 2016)
 //! - RFC 2697, RFC 2698 (token buckets that mark and drop)
 
-use model::{Evidence, Finding, PolicedExchange, Reach, Remedy, Source, TimeCategory};
+use model::{
+    CapturedDirection, Evidence, Finding, Packets, PolicedExchange, Reach, Remedy, Source,
+    TimeCategory,
+};
 use text::{bit_rate, bytes, count, micros, number};
 
-use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::captured::{Group, StreamDirection, capture_again, verdict_from_packets, without_data};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::gain;
 use crate::proofs::WithFigures as _;
@@ -80,9 +83,38 @@ pub(super) const CAUSE: Cause = Cause {
 const MAX_EXCHANGES_LISTED: usize = 4;
 /// Share of the policer's rate at which the sender paces: headers of the link count for some policers.
 const PACED_SHARE: f64 = 0.95;
+/// Segments of a transfer below which no rate is looked for, and losses that can show one: dropping
+/// begins so many times.
+const MIN_SEGMENTS: u64 = 64;
+const MIN_LOSSES: u64 = 4;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict_from_packets(evidence, hit, finding, |_| "policers (none)".to_string())
+    verdict_from_packets(evidence, hit, finding, otherwise)
+}
+
+/// A policer drops what exceeds its rate: without losses there is none, and a few losses show no rate.
+fn otherwise(packets: &Packets) -> Verdict {
+    if let Some(not_checked) = without_data(packets) {
+        return not_checked;
+    }
+    let long = || packets.directions().filter(|sent| sent.data_segments >= MIN_SEGMENTS);
+    let segments = long().map(|sent| sent.data_segments).fold(0, u64::saturating_add);
+    let most = long().map(CapturedDirection::lost).max();
+    match most {
+        None => Verdict::not_checked("no transfer of 64 segments"),
+        Some(0) => {
+            Verdict::RuledOut(format!("policers (0 of {} lost)", count(segments, "segment")))
+        }
+        Some(lost) if lost < MIN_LOSSES => Verdict::Undecided {
+            needs: format!("a longer transfer: {} show no rate", count(lost, "loss")),
+            sources: vec![Source::Packets],
+            how_to_observe: Some(capture_again(packets)),
+        },
+        Some(_) => Verdict::RuledOut(format!(
+            "policers (no rate fits the losses among {})",
+            count(segments, "segment")
+        )),
+    }
 }
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {

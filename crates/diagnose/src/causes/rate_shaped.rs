@@ -51,9 +51,9 @@
 //! - Flach et al.: An Internet-wide analysis of traffic policing (SIGCOMM 2016)
 
 use model::{Evidence, Finding, Reach, Source};
-use text::{bit_rate, bytes, micros, share};
+use text::{bit_rate, bytes, count, micros, share};
 
-use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::captured::{Group, StreamDirection, verdict_from_packets, without_data};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::gain;
 use crate::proofs::WithFigures as _;
@@ -72,9 +72,26 @@ pub(super) const CAUSE: Cause = Cause {
 
 /// Share of the shaper's rate at which the sender paces, so that the queue stays empty.
 const PACED_SHARE: f64 = 0.95;
+/// Bytes after which a transfer's rate is compared with that before.
+const MIN_BYTES: u64 = 1_000_000;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict_from_packets(evidence, hit, finding, |_| "shapers (none)".to_string())
+    verdict_from_packets(evidence, hit, finding, |packets| {
+        let long = packets.directions().filter(|sent| sent.new_bytes >= MIN_BYTES);
+        match long
+            .map(|sent| sent.new_bytes)
+            .fold((0, 0), |(count, sum): (u64, u64), bytes| (count + 1, sum.saturating_add(bytes)))
+        {
+            (0, _) => {
+                without_data(packets).unwrap_or_else(|| Verdict::not_checked("no transfer of 1 MB"))
+            }
+            (transfers, sum) => Verdict::RuledOut(format!(
+                "shapers (no step in {} of {})",
+                count(transfers, "transfer"),
+                bytes(sum)
+            )),
+        }
+    })
 }
 
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {

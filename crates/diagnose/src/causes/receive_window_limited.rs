@@ -67,11 +67,11 @@
 //!   Internet flow rates (SIGCOMM 2002)
 
 use model::{Evidence, Finding, Packets, Source};
-use text::{bit_rate, bytes, micros, percent};
+use text::{bit_rate, bytes, count, micros, percent};
 
 use crate::captured::{
-    Group, StreamDirection, is_unscaled, loss_limit, verdict_from_packets, window_full_share,
-    window_limited_us,
+    Group, StreamDirection, is_unscaled, loss_limit, scale_unknown, verdict_from_packets,
+    window_full_share, window_limited_us, without_data,
 };
 use crate::cause::{Cause, Slows, Verdict};
 use crate::gain;
@@ -95,8 +95,28 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         window_limited_us(direction)
             .filter(|_| !is_unscaled(direction) && !is_exception(packets, direction))
     };
-    let why_ruled_out = |_: &Packets| "full receive windows (none)".to_string();
-    verdict_from_packets(evidence, limited, finding, why_ruled_out)
+    verdict_from_packets(evidence, limited, finding, |packets| {
+        without_data(packets)
+            .or_else(|| scale_unknown(packets))
+            .unwrap_or_else(|| fullest_window(packets))
+    })
+}
+
+/// How far the windows were filled by what is larger than a window.
+fn fullest_window(packets: &Packets) -> Verdict {
+    let all = packets.worst.iter().flat_map(StreamDirection::both);
+    let larger = all
+        .filter(|direction| direction.sent().new_bytes > u64::from(direction.reverse().max_window));
+    match larger.fold((0, 0.0_f64), |(transfers, most), direction| {
+        (transfers + 1, most.max(window_full_share(direction)))
+    }) {
+        (0, _) => Verdict::not_checked("no transfer larger than a window"),
+        (transfers, most) => Verdict::RuledOut(format!(
+            "receive windows (full up to {} of the time, {})",
+            percent(most),
+            count(transfers, "transfer")
+        )),
+    }
 }
 
 /// Whether the same host advertises twice as much to more streams of this service than are limited

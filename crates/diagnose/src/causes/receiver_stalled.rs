@@ -126,11 +126,13 @@ fn rule(evidence: &Evidence) -> Verdict {
         let known = known.map(|(a, b)| (canonical(a), canonical(b))).collect();
         findings.extend(packets::findings(evidence, packets, &known));
     }
-    Verdict::from_findings(findings, || match all.len() {
-        0 => "stalled readers (none)".to_string(),
-        connections => {
-            format!("stalled readers (none on {})", count(connections as u64, "connection"))
-        }
+    Verdict::from_findings(findings, || match (all.len(), &evidence.packets) {
+        (0, Some(packets)) => packets::otherwise(packets),
+        (0, None) => Verdict::not_checked("no TCP connection"),
+        (connections, _) => Verdict::RuledOut(format!(
+            "stalled readers (0 of {})",
+            count(connections as u64, "connection")
+        )),
     })
 }
 

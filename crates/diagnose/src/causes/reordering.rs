@@ -56,7 +56,9 @@
 use model::{Evidence, Finding, Source};
 use text::{count, number, percent, share};
 
-use crate::captured::{Group, StreamDirection, verdict_from_packets, window_limit};
+use crate::captured::{
+    Group, StreamDirection, total, verdict_from_packets, window_limit, without_data,
+};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::advice;
@@ -87,12 +89,13 @@ const MIN_SPURIOUS_SHARE: f64 = 0.001;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, hit, finding, |packets| {
-        let late =
-            packets.directions().map(|direction| direction.reordered).fold(0, u64::saturating_add);
-        match late {
-            0 => "reordering (none)".to_string(),
-            _ => format!("reordering ({} late)", count(late, "segment")),
-        }
+        without_data(packets).unwrap_or_else(|| {
+            Verdict::RuledOut(format!(
+                "reordering ({} of {} late)",
+                number(total(packets, |sent| sent.reordered)),
+                count(total(packets, |sent| sent.data_segments), "segment")
+            ))
+        })
     })
 }
 

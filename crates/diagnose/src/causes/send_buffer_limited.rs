@@ -107,9 +107,12 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         .collect();
     Verdict::from_findings(findings, || {
         let most = all.iter().filter_map(times).map(|(busy, waited)| share(waited, busy));
-        match most.fold(0.0, f64::max) {
-            0.0 => "send buffers (never full)".to_string(),
-            most => format!("send buffers (full up to {} of the time)", percent(most)),
+        match most.reduce(f64::max) {
+            Some(most) => Verdict::RuledOut(format!(
+                "send buffers (full up to {} of the time)",
+                percent(most)
+            )),
+            None => Verdict::not_checked("no connection sent for 1 s"),
         }
     })
 }
@@ -342,10 +345,13 @@ pub(super) mod tests {
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
         let mut evidence = limited(0.9);
         tcp(&mut evidence, |tcp| tcp.busy_time_us = Some(500_900_000));
-        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&evidence), Verdict::NotChecked(_)));
         let mut evidence = limited(0.9);
         tcp(&mut evidence, |tcp| tcp.sndbuf_limited_us = None);
-        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "an old kernel does not count it");
+        assert!(
+            matches!(rule(&evidence), Verdict::NotChecked(_)),
+            "an old kernel does not count it"
+        );
     }
 
     #[test]

@@ -71,7 +71,9 @@
 use model::{Evidence, Finding, Source, TimeCategory};
 use text::{count, micros};
 
-use crate::captured::{Group, StreamDirection, group_directions};
+use crate::captured::{
+    Group, NO_EXCHANGE, NO_PACKETS, StreamDirection, group_directions, without_data,
+};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::gain;
 use crate::reach::belongs_to_others;
@@ -111,7 +113,7 @@ const MAX_REQUEST_CHARACTERS: usize = 44;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked(NO_PACKETS);
     };
     let mut groups = group_directions(packets, hit);
     groups.retain(|group| {
@@ -119,11 +121,12 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     });
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || {
-        let longest = packets.services.iter().map(per_exchange).max().unwrap_or(0);
-        match longest {
-            0 => "think time (none)".to_string(),
-            _ => format!("think time (up to {} for each exchange)", micros(longest)),
+        let exchanges = packets.services.iter().map(|one| one.exchanges);
+        if exchanges.fold(0, u64::saturating_add) == 0 {
+            return without_data(packets).unwrap_or_else(|| Verdict::not_checked(NO_EXCHANGE));
         }
+        let longest = packets.services.iter().map(per_exchange).max().unwrap_or(0);
+        Verdict::RuledOut(format!("think time (up to {} for each exchange)", micros(longest)))
     })
 }
 

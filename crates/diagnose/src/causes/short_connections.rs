@@ -54,7 +54,9 @@
 use model::{Evidence, Finding, Source, StreamEnd, TimeCategory};
 use text::{count, micros, percent, share};
 
-use crate::captured::{Group, StreamDirection, group_directions};
+use crate::captured::{
+    Group, NO_EXCHANGE, NO_PACKETS, StreamDirection, group_directions, without_data,
+};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::proofs::WithFigures as _;
 use crate::remedies::advice_about;
@@ -84,23 +86,26 @@ const MAX_STREAMS_COMPARED: u64 = 2 * 1024;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {
-        return Verdict::nothing_to_check();
+        return Verdict::not_checked(NO_PACKETS);
     };
     let mut groups = group_directions(packets, cost_us);
     groups.retain(|group| is_sequential(group) && is_felt(group));
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || {
         let (streams, exchanges) =
-            packets.services.iter().fold((0_u64, 0_u64), |(streams, exchanges), one| {
-                (streams.saturating_add(one.streams), exchanges.saturating_add(one.exchanges))
+            packets.worst.iter().fold((0_u64, 0_u64), |(streams, exchanges), one| {
+                (streams.saturating_add(1), exchanges.saturating_add(one.exchanges))
             });
-        match streams {
-            0 => "short connections (none)".to_string(),
-            _ => format!(
+        match (exchanges, streams) {
+            (0, _) => without_data(packets).unwrap_or_else(|| Verdict::not_checked(NO_EXCHANGE)),
+            (_, streams) if streams < MIN_CONNECTIONS as u64 => {
+                Verdict::not_checked("fewer than 3 connections")
+            }
+            _ => Verdict::RuledOut(format!(
                 "short connections ({} in {})",
                 count(exchanges, "exchange"),
                 count(streams, "stream")
-            ),
+            )),
         }
     })
 }
@@ -260,7 +265,7 @@ pub(super) mod tests {
 
     #[test]
     fn stays_quiet_for_few_for_kept_ones_and_for_parallel_ones() {
-        assert!(matches!(rule(&opened(2, 100_000)), Verdict::RuledOut(_)));
+        assert!(matches!(rule(&opened(2, 100_000)), Verdict::NotChecked(_)));
         assert!(matches!(rule(&opened(9, 0)), Verdict::RuledOut(_)));
         let mut evidence = opened(4, 100_000);
         evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(|stream| stream.exchanges = 9);

@@ -67,7 +67,7 @@ use model::{
 };
 use text::{bytes, count, micros, number, percent, share};
 
-use crate::captured::{Group, StreamDirection, verdict_from_packets};
+use crate::captured::{Group, StreamDirection, total, verdict_from_packets, without_data};
 use crate::cause::{Cause, Slows, Verdict};
 use crate::commands::{CommandLine, commands};
 use crate::gain;
@@ -115,13 +115,16 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
 
 fn captured(evidence: &Evidence) -> Verdict {
     verdict_from_packets(evidence, hit, finding, |packets| {
-        let transfers = packets
-            .directions()
-            .map(|direction| direction.slow_starts.transfers)
-            .fold(0, u64::saturating_add);
-        match transfers {
-            0 => "slow start after idle (none)".to_string(),
-            _ => format!("slow start after idle (none in {})", count(transfers, "transfer")),
+        // The first transfer of a connection follows no idle period.
+        let after_idle = total(packets, |sent| sent.slow_starts.transfers.saturating_sub(1));
+        match after_idle {
+            0 => without_data(packets)
+                .unwrap_or_else(|| Verdict::not_checked("no second transfer on a connection")),
+            _ => Verdict::RuledOut(format!(
+                "slow start after idle ({} of {})",
+                number(total(packets, |sent| sent.slow_starts.restarts)),
+                count(after_idle, "later transfer")
+            )),
         }
     })
 }
@@ -324,9 +327,9 @@ pub(super) mod tests {
 
     #[test]
     fn stays_quiet_when_it_is_not_felt() {
-        assert!(matches!(rule(&restarted(0, 0)), Verdict::RuledOut(_)));
-        assert!(matches!(rule(&restarted(1, 20_000)), Verdict::RuledOut(_)), "one round trip");
-        assert!(matches!(rule(&restarted(2, 2_000)), Verdict::RuledOut(_)), "a small share");
+        assert!(matches!(rule(&restarted(0, 0)), Verdict::NotChecked(_)));
+        assert!(!matches!(rule(&restarted(1, 20_000)), Verdict::Found(_)), "one round trip");
+        assert!(!matches!(rule(&restarted(2, 2_000)), Verdict::Found(_)), "a small share");
     }
 
     #[test]
@@ -391,7 +394,7 @@ pub(super) mod tests {
             own(&[10, 10, 10], 100_000, true),
             own(&[10, 10, 10], 1_000_000, false),
         ] {
-            assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "{evidence:?}");
+            assert!(!matches!(rule(&evidence), Verdict::Found(_)), "{evidence:?}");
         }
     }
 }

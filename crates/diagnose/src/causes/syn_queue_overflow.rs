@@ -100,7 +100,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let dropped = full.saturating_add(refused.map_or(0, |(_, drops)| drops));
     let cookies = increase("TcpExtTCPReqQFullDoCookies");
     if dropped == 0 && cookies == 0 {
-        return Verdict::RuledOut("half-open connections (below every limit)".to_string());
+        return most_half_open(evidence);
     }
     let sent = increase("TcpExtSyncookiesSent").max(cookies);
     let back = increase("TcpExtSyncookiesRecv").min(sent);
@@ -114,7 +114,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let listener =
         refused.map(|(listener, _)| listener).filter(|_| full == 0).or_else(|| fullest(evidence));
     if listener.is_none() && !evidence.focus.is_everything() {
-        return Verdict::RuledOut("half-open connections (none near a limit in focus)".to_string());
+        return most_half_open(evidence);
     }
     Verdict::Found(vec![finding(evidence, listener, dropped, sent, back)])
 }
@@ -143,6 +143,25 @@ fn limit_without_cookies(evidence: &Evidence) -> Option<u64> {
 }
 
 /// The listener whose half-open connections were nearest to their limit.
+/// The listener that was nearest to its limit, though no SYN was dropped.
+fn most_half_open(evidence: &Evidence) -> Verdict {
+    let listeners = evidence.listeners.as_deref().unwrap_or_default();
+    let half_open = listeners.iter().filter_map(|l| Some((l, l.half_open?.max)));
+    let fill = |(l, half_open): &(&Listener, u64)| share(*half_open as f64, f64::from(l.limit));
+    match half_open.max_by(|a, b| fill(a).total_cmp(&fill(b))) {
+        Some((listener, half_open)) => Verdict::RuledOut(format!(
+            "half-open connections ({} of {} on port {})",
+            number(half_open),
+            number(u64::from(listener.limit)),
+            listener.local.port()
+        )),
+        None if evidence.listeners.is_none() && evidence.focus.is_everything() => {
+            Verdict::RuledOut("half-open connections (0 SYNs dropped)".to_string())
+        }
+        None => Verdict::not_checked("no listener"),
+    }
+}
+
 fn fullest(evidence: &Evidence) -> Option<&Listener> {
     let fill = |l: &&Listener| {
         l.half_open.map_or(0.0, |half| share(half.max as f64, f64::from(l.limit.max(1))))

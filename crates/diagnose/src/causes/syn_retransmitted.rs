@@ -128,9 +128,23 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     }
     Verdict::from_findings(findings, || {
         let most = all.iter().map(|syn| syn.retransmitting).max().unwrap_or(0);
-        match most {
-            0 => "retransmitted SYNs (none)".to_string(),
-            _ => format!("retransmitted SYNs (up to {} to one destination)", number(most)),
+        if most > 0 {
+            return Verdict::RuledOut(format!(
+                "retransmitted SYNs (up to {} to one destination)",
+                number(most)
+            ));
+        }
+        let captured = evidence.packets.as_ref().map(|packets| packets.worst.iter());
+        let syns = captured.map_or(0, |streams| streams.filter(|one| one.roles_known).count());
+        let load = evidence.probes.as_ref().and_then(|probes| probes.http.as_ref());
+        let of_load = load.map_or(0, |load| load.connections_opened);
+        let opened = evidence.increase("TcpActiveOpens").unwrap_or(0).max(syns as u64).max(of_load);
+        match opened {
+            0 => Verdict::not_checked("no connection was opened"),
+            _ => Verdict::RuledOut(format!(
+                "retransmitted SYNs (0 of {})",
+                count(opened, "connection")
+            )),
         }
     })
 }
@@ -312,6 +326,8 @@ pub(super) mod tests {
     fn stays_quiet_for_the_counter_alone() {
         let mut evidence = healthy();
         increase_counter(&mut evidence, "TcpExtTCPSynRetrans", 3_000);
+        assert!(matches!(rule(&evidence), Verdict::NotChecked(_)));
+        increase_counter(&mut evidence, "TcpActiveOpens", 9_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 

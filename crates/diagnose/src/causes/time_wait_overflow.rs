@@ -84,7 +84,11 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         return Verdict::RuledOut(format!("TIME_WAIT ({}{of})", number(waiting)));
     }
     if !evidence.focus.is_everything() {
-        return Verdict::RuledOut("TIME_WAIT (counted for the whole host only)".to_string());
+        return Verdict::Undecided {
+            needs: "the whole host: sockets dropped from TIME_WAIT have no port".to_string(),
+            sources: vec![Source::Counters],
+            how_to_observe: Some("netwhy".to_string()),
+        };
     }
     Verdict::Found(vec![finding(evidence, lost, waiting)])
 }

@@ -49,11 +49,12 @@
 //! - RFC 7323, section 2 (window scale)
 //! - Linux: `tcp_window_scaling`, `Documentation/networking/ip-sysctl.rst`
 
-use model::{Evidence, Finding, Packets, Reach, Source};
-use text::{bit_rate, bytes, micros};
+use model::{CapturedStream, Evidence, Finding, Reach, Source};
+use text::{bit_rate, bytes, count, micros, number};
 
 use crate::captured::{
-    Group, StreamDirection, is_unscaled, loss_limit, verdict_from_packets, window_limited_us,
+    Group, NO_HANDSHAKE, StreamDirection, is_unscaled, loss_limit, scale_unknown,
+    verdict_from_packets, window_limited_us, without_data,
 };
 use crate::cause::{Cause, Slows, Verdict};
 use crate::gain;
@@ -76,8 +77,29 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let limited = |direction: StreamDirection<'_>| {
         window_limited_us(direction).filter(|_| is_unscaled(direction))
     };
-    let why_ruled_out = |_: &Packets| "windows without scaling (none full)".to_string();
-    verdict_from_packets(evidence, limited, finding, why_ruled_out)
+    verdict_from_packets(evidence, limited, finding, |packets| {
+        let known = |stream: &&CapturedStream| {
+            stream.directions().iter().all(|end| {
+                end.window_scale.is_some() || (end.mss.is_some() && !end.options_truncated)
+            })
+        };
+        let scales = |stream: &&CapturedStream| {
+            stream.directions().iter().all(|end| end.window_scale.is_some())
+        };
+        let all = packets.worst.iter().filter(known).count() as u64;
+        let unscaled = packets.worst.iter().filter(known).filter(|one| !scales(one)).count();
+        if let Some(not_checked) = without_data(packets) {
+            return not_checked;
+        }
+        match all {
+            0 => scale_unknown(packets).unwrap_or_else(|| Verdict::not_checked(NO_HANDSHAKE)),
+            _ => Verdict::RuledOut(format!(
+                "windows without scaling ({} of {}, none full)",
+                number(unscaled as u64),
+                count(all, "handshake")
+            )),
+        }
+    })
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {

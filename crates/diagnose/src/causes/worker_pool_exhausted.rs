@@ -118,13 +118,19 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
                 .total_cmp(&share(b.workers.len() as f64, b.max_children.unwrap_or(0) as f64))
         });
         match fullest {
-            Some(pool) => format!(
+            Some(pool) => Verdict::RuledOut(format!(
                 "workers (php-fpm {}: {} of {})",
                 shortened(pool.name, MAX_POOL_CHARACTERS),
                 number(pool.workers.len() as u64),
                 number(pool.max_children.unwrap_or(0))
-            ),
-            None => "workers (no complaint in a log)".to_string(),
+            )),
+            None => match evidence.logs.as_ref().map_or(0, Vec::len) {
+                0 => Verdict::not_checked("no worker pool, and no log of an application"),
+                logs => Verdict::RuledOut(format!(
+                    "workers (0 complaints in {})",
+                    count(logs as u64, "log")
+                )),
+            },
         }
     })
 }

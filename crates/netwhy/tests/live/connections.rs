@@ -110,3 +110,34 @@ fn time_wait_above_its_limit_is_named() {
     finding.says("tcp_max_tw_buckets is 200");
     assert!(finding.amount() > 100.0);
 }
+
+/// Responses of 600 and 700 bytes, on a port above that of the client: only sockets show which end
+/// listens, and that a segment of 700 bytes is a small one.
+#[test]
+fn small_writes_on_connections_that_were_open_before_are_named_at_both_ends() {
+    let Some(_permit) = need_little(PROGRAMS) else { return };
+    let (here, there) = Host::pair();
+    let _server = there.python(
+        "import socket,threading\ns=socket.socket()\ns.bind(('0.0.0.0',61000))\ns.listen(8)\n\
+         def serve(c):\n while c.recv(4096):\n  c.send(b'h'*600)\n  c.send(b'b'*700)\n\
+         while True: threading.Thread(target=serve,args=(s.accept()[0],)).start()",
+    );
+    there.wait_for_listener(61000);
+    let _client = here.python(
+        "import socket,time\ns=socket.create_connection(('198.18.0.2',61000))\n\
+         while True:\n s.send(b'q'*80)\n n=0\n while n<1300: n+=len(s.recv(4096))\n time.sleep(0.005)",
+    );
+    // The first acknowledgements of a connection are not delayed.
+    pause(1500);
+    for host in [&here, &there] {
+        let report = watch(host, "2s", &["--capture"]);
+        let finding = report.finding("delayed-ack-nagle");
+        assert_eq!(finding.local(), "198.18.0.2:61000");
+        let name = finding.0["subject"]["name"].as_str().expect("a name");
+        assert!(name.starts_with("198.18.0.2:61000 (sender)"), "{name}");
+        let stream = &report.0["packets"]["worst"][0];
+        assert_eq!(stream["roles_known"], false, "no handshake was captured");
+        assert_eq!(stream["server"], "198.18.0.2:61000");
+        assert!(stream["from_server"]["window_scale"].is_u64(), "{stream}");
+    }
+}

@@ -36,6 +36,7 @@ pub(crate) fn healthy() -> Report {
             ruled("time-wait-overflow", "TcpExtTCPTimeWaitOverflow +0"),
         ],
         undecided: vec![],
+        not_checked: vec![],
         missing_evidence: vec![],
         cost: Cost {
             cpu_ms: 40.0,

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use model::{Evidence, Finding, MissingEvidence, Packets, Source};
-use streams::{Collector, MemoryLimits};
+use streams::{Collector, KnownSockets, MemoryLimits};
 use sys::packet_ring::Counts;
 use wire::capture::Packet;
 use wire::capture::write::Flags;
@@ -70,6 +70,11 @@ impl Analysis {
     /// Whether any finding was reported while packets came.
     pub fn has_reported(&self) -> bool {
         self.live.as_ref().is_some_and(|(live, _)| live.has_reported())
+    }
+
+    /// Connections that were open before the first packet.
+    pub(super) fn know(&mut self, sockets: KnownSockets) {
+        self.collector.know(sockets);
     }
 
     /// Answers requests for snapshots.

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use model::{Capability, Evidence, Focus, MissingEvidence, Packets};
+use streams::KnownSockets;
 use sys::packet_ring::{ANY, Settings};
 use sys::{ErrorKind, Stop};
 
@@ -37,12 +38,12 @@ struct Running {
 
 impl BackgroundCapture {
     /// Starts to capture. Packets are captured when this returns; if they cannot be, that becomes missing
-    /// evidence.
+    /// evidence. `known` are the connections that are open already.
     ///
     /// # Errors
     ///
     /// There is no such interface, or the focus is a process, which packets do not show.
-    pub fn start(plan: &PacketPlan, focus: &Focus) -> Result<Self, Error> {
+    pub fn start(plan: &PacketPlan, focus: &Focus, known: KnownSockets) -> Result<Self, Error> {
         if !focus.pids.is_empty() {
             return Err(Error::PacketsOfProcesses);
         }
@@ -50,8 +51,8 @@ impl BackgroundCapture {
         if names.is_empty() {
             names.push(ANY.to_string());
         }
-        let mut known = HashSet::new();
-        if let Some(twice) = names.iter().find(|name| !known.insert(*name)) {
+        let mut named = HashSet::new();
+        if let Some(twice) = names.iter().find(|name| !named.insert(*name)) {
             return Err(Error::InterfaceTwice(twice.clone()));
         }
         let what = match names.as_slice() {
@@ -72,7 +73,7 @@ impl BackgroundCapture {
                 }
             };
             let _ = started.send(Ok(()));
-            run(sources, max_packets, &until, requests)
+            run(sources, known, max_packets, &until, requests)
         });
         let running = match thread.map(|thread| (thread, has_started.recv())) {
             Err(error) => Err(broken(&what, format!("cannot start a thread: {error}"))),
@@ -170,12 +171,14 @@ fn open(names: &[String], filter: &str) -> sys::Result<Vec<Source>> {
 /// Captures until the window is over: the packets, and what of them was not observed.
 fn run(
     mut sources: Vec<Source>,
+    known: KnownSockets,
     max_packets: Option<u64>,
     stop: &Stop,
     snapshot_requests: mpsc::Receiver<SnapshotRequest>,
 ) -> anyhow::Result<(Packets, Vec<MissingEvidence>)> {
     let mut analysis = Analysis::new(&sources, None, HOW_TO_DROP_FEWER);
     analysis.answer(snapshot_requests);
+    analysis.know(known);
     let until = Until { time: None, count: max_packets, stop };
     let mut missing = Vec::new();
     let mut note = |why: String| missing.push(broken("packets of an interface", why));

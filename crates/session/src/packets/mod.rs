@@ -11,9 +11,11 @@ mod background_capture;
 mod capture_loop;
 mod evidence;
 mod live_findings;
+mod open_before;
 
 pub use analysis::{Analysis, HEADER_SNAP_LENGTH};
 pub use background_capture::BackgroundCapture;
 pub use capture_loop::{Sink, Source, Until, run, source, start};
 pub use evidence::{beyond_memory, evidence};
 pub use live_findings::LiveFindings;
+pub(crate) use open_before::open_before;

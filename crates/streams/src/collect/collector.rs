@@ -18,7 +18,7 @@ use crate::captured_stream::captured_stream;
 use crate::dns::{DNS_PORT, DnsQueries};
 use crate::segment::SegmentKind;
 use crate::stream::{SegmentEvent, Stream};
-use crate::table::{FirstPackets, Table};
+use crate::table::{FirstPackets, KnownSockets, Table};
 use crate::time::{Nanos, micros_between};
 
 /// Streams that are reported one by one.
@@ -125,6 +125,11 @@ impl Collector {
         self.table.limit(limits.streams);
         self.max_bytes = isize::try_from(limits.bytes).unwrap_or(isize::MAX);
         self
+    }
+
+    /// Connections that were open before the first packet, as sockets of this host show them.
+    pub fn know(&mut self, sockets: KnownSockets) {
+        self.table.know(sockets);
     }
 
     /// Packets so far.

@@ -118,3 +118,31 @@ fn what_passes_sooner_than_from_the_far_end_was_not_released() {
     };
     assert_eq!((stalls(41_000), stalls(5_000), stalls(60_000)), (5, 0, 0));
 }
+
+/// The connection was open before the capture: the held segment is the largest that was ever captured,
+/// and no acknowledgement came sooner than the delayed ones.
+#[test]
+fn a_socket_shows_what_the_handshake_showed() {
+    let joined = |mss: Option<u16>| {
+        let mut connection = TestConnection::new();
+        mss.into_iter().for_each(|mss| connection.know(mss, 1_000));
+        for exchange in 0..5 {
+            let at = FIRST + u64::from(exchange) * EACH;
+            let (own, peer) = (1 + exchange * 1_300, 1 + exchange * 50);
+            connection.packet(at, true, ACK, [own, peer, 0, 600], 500);
+            let acknowledged = at + 41_000;
+            connection.packet(acknowledged, false, ACK, [peer, own + 600, timestamp(at), 0], 500);
+            let held = acknowledged + 50;
+            connection.packet(held, true, ACK, [own + 600, peer, 0, 700], 500);
+            let echo = timestamp(held);
+            connection.packet(held + 1_000, false, ACK, [peer, own + 1_300, echo, 50], 500);
+        }
+        connection.sent_by_client()
+    };
+    assert_eq!(joined(None).delayed_ack_stalls.count, 0);
+    let sent = joined(Some(1_448));
+    assert_eq!((sent.delayed_ack_stalls.count, sent.acknowledged_late), (5, 5), "{sent:?}");
+    assert_eq!((sent.window_scale, sent.max_window), (Some(8), 500 << 8));
+    // It is a full segment, which Nagle's algorithm does not hold.
+    assert_eq!(joined(Some(700)).delayed_ack_stalls.count, 0);
+}

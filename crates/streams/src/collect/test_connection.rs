@@ -4,6 +4,7 @@ use model::{CapturedDirection, CapturedStream};
 use wire::capture::{LinkType, Packet};
 
 use super::Collector;
+use crate::KnownSocket;
 
 pub(super) const SYN: u8 = 2;
 pub(super) const ACK: u8 = 16;
@@ -38,6 +39,18 @@ impl TestConnection {
             collector: Collector::default(),
             packets: 0,
         }
+    }
+
+    /// What a socket of the client knows: its MSS, and the shortest round trip.
+    pub(super) fn know(&mut self, mss: u16, min_round_trip_us: i64) {
+        let ends = ["198.18.0.1:4000", "198.18.0.2:80"].map(|end| end.parse().unwrap());
+        let socket = KnownSocket {
+            is_server: false,
+            mss,
+            window_scales: Some([8, 7]),
+            min_round_trip: Some(min_round_trip_us * 1_000),
+        };
+        self.collector.know([(ends, socket)].into_iter().collect());
     }
 
     /// A packet whose time stamp is its millisecond; `tcp`: sequence number, acknowledgement, echoed

@@ -204,6 +204,14 @@ impl Direction {
         (self.negotiated_mss, peer.negotiated_mss) = (mss, mss);
     }
 
+    /// What its socket knows of the SYNs, which were not captured.
+    pub(crate) fn take_known_options(&mut self, mss: u16, window_scale: Option<u8>) {
+        if self.negotiated_mss == 0 {
+            self.negotiated_mss = mss;
+        }
+        self.window_scale = self.window_scale.or(window_scale);
+    }
+
     /// The largest segment that this end may send, bytes of data.
     #[inline]
     pub(crate) fn mss(&self) -> u32 {

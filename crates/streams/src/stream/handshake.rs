@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use model::{Side, TimeCategory};
 use wire::packet::tcp::{Flags, Tcp};
 
-use super::state::{Stream, StreamState};
+use super::state::{End, Stream, StreamState};
 use crate::time::{Nanos, OptionalTime};
 
 /// An end nearer than this, a millisecond, knows the windows as they pass.
@@ -187,8 +187,14 @@ impl Stream {
 
     /// Measures again how far both ends are.
     pub(super) fn measure_loop_times(&mut self) {
-        let client = self.shortest_loop_time(Side::Client);
-        let server = self.shortest_loop_time(Side::Server);
+        let mut client = self.shortest_loop_time(Side::Client);
+        let mut server = self.shortest_loop_time(Side::Server);
+        if self.roles_of_sockets {
+            // A socket knows the shortest round trip since it is open.
+            let shorter = |end: &End, now| [end.loop_time(), now].into_iter().flatten().min();
+            client = shorter(&self.ends.client, client);
+            server = shorter(&self.ends.server, server);
+        }
         self.ends.client.loop_time = client.into();
         self.ends.server.loop_time = server.into();
     }

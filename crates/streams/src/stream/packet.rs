@@ -193,8 +193,12 @@ impl Stream {
     /// was captured, and the end with the lower port sends first.
     #[inline]
     fn responds_to_uncaptured_request(&self, side: Side) -> bool {
-        !self.roles_known
-            && self.exchanges.requester().is_none()
-            && self.ends.get(side).address.port() < self.ends.get(side.other()).address.port()
+        let ends = &self.ends;
+        let is_server = if self.roles_of_sockets {
+            side == Side::Server
+        } else {
+            ends.get(side).address.port() < ends.get(side.other()).address.port()
+        };
+        !self.roles_known && self.exchanges.requester().is_none() && is_server
     }
 }

@@ -11,6 +11,7 @@ use crate::duplicates::DuplicateFilter;
 use crate::ends::Ends;
 use crate::exchange::{Exchange, Exchanges};
 use crate::idle_period::IdlePeriods;
+use crate::known_socket::KnownSocket;
 use crate::network_time::{NetworkFacts, NetworkTimes, Transfer};
 use crate::policing::PolicedResponse;
 use crate::segment::SegmentKind;
@@ -49,6 +50,8 @@ pub struct Stream {
     pub(super) client_is_lower: bool,
     /// Whether the handshake showed which end is the client.
     pub roles_known: bool,
+    /// Whether sockets show them, where no handshake was captured.
+    pub(super) roles_of_sockets: bool,
     /// Time of the first packet.
     pub first: Nanos,
     /// Time of the last packet.
@@ -232,6 +235,7 @@ impl Stream {
             ends: Ends { client: End::new(sender), server: End::new(receiver) },
             client_is_lower: sender_is_lower,
             roles_known: false,
+            roles_of_sockets: false,
             first: at,
             last: at,
             handshake: Handshake::default(),
@@ -261,13 +265,36 @@ impl Stream {
     /// port is the server.
     pub fn role(&self, side: Side) -> Side {
         let [client, server] = self.addresses();
-        let is_swapped = !self.roles_known && client.port() < server.port();
+        let is_guessed = !self.roles_known && !self.roles_of_sockets;
+        let is_swapped = is_guessed && client.port() < server.port();
         if is_swapped { side.other() } else { side }
     }
 
     /// Addresses of both ends, the client's first.
     pub fn addresses(&self) -> [SocketAddr; 2] {
         self.ends.each_ref().map(|end| end.address).into_array()
+    }
+
+    /// A socket of this host, at which packets are captured, is one end.
+    pub(crate) fn take_known_socket(&mut self, side: Side, socket: KnownSocket) {
+        let (own, peer) = self.ends.own_and_peer(side);
+        let [own_scale, peer_scale] = socket.window_scales.map_or([None; 2], |both| both.map(Some));
+        own.sent.take_known_options(socket.mss, own_scale);
+        peer.sent.take_known_options(socket.mss, peer_scale);
+        if let Some(round_trip) = socket.min_round_trip {
+            own.loop_time = 0.into();
+            if !peer.loop_time.is_known() {
+                peer.loop_time = round_trip.into();
+            }
+        }
+    }
+
+    /// Sockets show which end listens.
+    pub(crate) fn take_known_roles(&mut self, is_swapped: bool) {
+        if is_swapped {
+            self.swap_roles();
+        }
+        self.roles_of_sockets = true;
     }
 
     /// The client turns out to be the server: everything that belongs to an end follows it.

@@ -5,11 +5,14 @@
 //!
 //! - `key`: the two ends as a key
 //! - `first_packets`: the packets that began a stream
+//! - `known`: connections that were open before the capture
 //! - `streams`: the table
 
 mod first_packets;
 mod key;
+mod known;
 mod streams;
 
 pub(crate) use first_packets::FirstPackets;
+pub use known::KnownSockets;
 pub use streams::{StreamSegment, Table};

@@ -6,10 +6,12 @@ use std::net::SocketAddr;
 use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::HashTable;
 use model::Side;
+use wire::packet::tcp::Flags;
 use wire::packet::{Decoded, Ip, Tcp};
 
 use super::first_packets::FirstPackets;
 use super::key::{Key, ends_of, key_of};
+use super::known::KnownSockets;
 use crate::stream::{SegmentEvent, Stream};
 use crate::time::{LATEST, Nanos};
 
@@ -46,6 +48,8 @@ pub struct Table {
     max_streams: usize,
     /// Where streams are numbered by their first packets: those.
     first_packets: Option<FirstPackets>,
+    /// Connections that were open before the capture, where sockets showed them.
+    known: Option<Box<KnownSockets>>,
 }
 
 /// The stream at a place of the hash table.
@@ -68,6 +72,11 @@ impl Table {
     /// [`Table::evict_oldest`].
     pub fn limit(&mut self, max_streams: usize) {
         self.max_streams = max_streams;
+    }
+
+    /// Connections that were open before the first packet.
+    pub(crate) fn know(&mut self, sockets: KnownSockets) {
+        self.known = Some(Box::new(sockets));
     }
 
     /// A table that numbers streams by their first packets: other tables have the rest of them.
@@ -206,6 +215,9 @@ impl Table {
                     streams.get(*place as usize).map_or(0, |stream| hash_of(stream, &self.hasher))
                 };
                 self.places.insert_unique(hash, place, rehash);
+                if let Some(known) = &mut self.known {
+                    known.tell(stream_at(streams, place), tcp.flags.all(Flags::SYN));
+                }
                 place
             }
         };

@@ -1,9 +1,12 @@
 //! Damaged segments, as packets show them: their checksums are wrong.
 
-use model::{Evidence, Finding, Packets, Proof, TimeCategory};
+use model::{CapturedDirection, Evidence, Finding, Packets, Proof, Source, TimeCategory};
 use text::{count, number, percent, share};
 
-use crate::captured::{Group, group_directions, is_damaged};
+use crate::captured::{
+    Group, MIN_DAMAGED, capture_again, group_directions, is_damaged, total, without_data,
+};
+use crate::cause::Verdict;
 use crate::proofs::WithFigures as _;
 use crate::remedies::{Noted as _, advice, ethtool_on};
 
@@ -66,23 +69,35 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     )
 }
 
-pub(super) fn why_ruled_out(packets: &Packets) -> String {
-    let damaged =
-        packets.directions().map(|direction| direction.bad_checksums).fold(0, u64::saturating_add);
-    let checked = packets
-        .directions()
-        .map(|direction| direction.checksums_verified)
-        .fold(0, u64::saturating_add);
-    match checked {
-        0 => "damaged segments (none)".to_string(),
-        _ => format!("damaged segments ({} of {} verified)", number(damaged), number(checked)),
+/// What the packets show where none are damaged. A damaged segment is dropped, and so retransmitted.
+pub(super) fn otherwise(packets: &Packets) -> Verdict {
+    if let Some(not_checked) = without_data(packets) {
+        return not_checked;
+    }
+    let sum = |of: fn(&CapturedDirection) -> u64| total(packets, of);
+    let (damaged, checked) = (sum(|sent| sent.bad_checksums), sum(|sent| sent.checksums_verified));
+    match (checked, sum(CapturedDirection::lost)) {
+        (0, lost) if lost < MIN_DAMAGED => Verdict::RuledOut(format!(
+            "damaged segments ({} of {} lost)",
+            number(lost),
+            number(sum(|sent| sent.data_segments))
+        )),
+        (0, lost) => Verdict::Undecided {
+            needs: format!("whole packets: no checksum of {} was verified", count(lost, "loss")),
+            sources: vec![Source::Packets],
+            how_to_observe: Some(capture_again(packets).replace("--analyse", "--analyse -s 0")),
+        },
+        _ => Verdict::RuledOut(format!(
+            "damaged segments ({} of {} verified)",
+            number(damaged),
+            number(checked)
+        )),
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::cause::Verdict;
     use crate::fixtures::{add_stream, findings_of, healthy, set_time};
 
     /// Evidence on which the rule fires.

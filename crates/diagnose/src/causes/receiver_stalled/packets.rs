@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use model::{Evidence, Finding, Packets, TimeCategory};
 use text::{bytes, count, micros, number};
 
-use crate::captured::{Group, StreamDirection, group_directions};
+use crate::captured::{Group, StreamDirection, group_directions, total, without_data};
+use crate::cause::Verdict;
 use crate::connections::owners_of_ends;
 use crate::remedies::{advice, advice_about};
 use crate::words::title;
@@ -34,6 +35,17 @@ pub(super) fn findings(
         Some(direction).filter(fresh).and_then(|direction| hit(direction, watched))
     });
     groups.iter().map(|group| finding(evidence, group)).collect()
+}
+
+/// What the packets show where no reader stalls.
+pub(super) fn otherwise(packets: &Packets) -> Verdict {
+    without_data(packets).unwrap_or_else(|| {
+        Verdict::RuledOut(format!(
+            "stalled readers ({} in {})",
+            count(total(packets, |end| end.zero_windows), "closed window"),
+            count(packets.worst.len() as u64, "stream")
+        ))
+    })
 }
 
 fn hit(direction: StreamDirection<'_>, watched: bool) -> Option<u64> {

@@ -118,7 +118,12 @@ fn diagnose(options: &CaptureOptions, analysis: Analysis, to: Output) -> anyhow:
     let text = if options.report.json {
         report::json(&report)
     } else {
-        report::capture(&report, options.top, style)
+        output::with_verdicts(
+            report::capture(&report, options.top, style),
+            &report,
+            &options.report,
+            style,
+        )
     };
     to.write(&text)?;
     Ok(output::severity_code(&report, &options.report))

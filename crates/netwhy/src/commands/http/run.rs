@@ -57,6 +57,7 @@ pub(crate) fn run(options: &HttpOptions) -> anyhow::Result<u8> {
         if let Some(report) = &report {
             text.push('\n');
             text += &report::text(report, style);
+            text = output::with_verdicts(text, report, &options.report, style);
         }
         text
     };

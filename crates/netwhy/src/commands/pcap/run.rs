@@ -70,7 +70,12 @@ fn report(options: &PcapOptions, stop: &Stop) -> anyhow::Result<u8> {
         let text = if options.report.json {
             report::json(&report)
         } else {
-            report::capture(&report, options.top, style)
+            output::with_verdicts(
+                report::capture(&report, options.top, style),
+                &report,
+                &options.report,
+                style,
+            )
         };
         report_file.write(&text)?;
     }

@@ -2,6 +2,7 @@
 //!
 //! - [`dump`]: one request and its answer
 //! - `listeners`: at every sample
+//! - [`open_connections`]: those before a window
 //! - `table`: the whole table, as often as it is cheap
 //! - `port_use`, `close_wait`, `syn_sent`: what the samples of the table add up to
 //! - `unix_listeners`: Unix listeners
@@ -17,6 +18,7 @@ use crate::observer::Observe;
 mod close_wait;
 pub mod dump;
 mod listeners;
+mod open_connections;
 mod pids;
 mod port_use;
 mod syn_sent;
@@ -24,6 +26,7 @@ mod table;
 mod unix_listeners;
 
 use listeners::Listeners;
+pub use open_connections::open_connections;
 use table::TableSampler;
 use unix_listeners::UnixListeners;
 

@@ -61,12 +61,30 @@ pub(super) fn merge(client: Report, server: Report, path: Path, interrupted: boo
             with_captures(one, local, &path)
         })
         .collect();
-    let is_found = |cause: &str| report.findings.iter().any(|finding| finding.cause == cause);
+    let found: Vec<String> = report.findings.iter().map(|finding| finding.cause.clone()).collect();
+    let is_found = |cause: &str| found.iter().any(|one| one == cause);
     report.ruled_out.retain(|ruled_out| {
         let in_both = server.ruled_out.iter().any(|other| other.cause == ruled_out.cause);
         in_both && !is_found(&ruled_out.cause)
     });
     report.undecided.retain(|undecided| !is_found(&undecided.cause));
+    // Excluded at the client alone: what the server's capture lacks is why.
+    let is_known = |report: &Report, cause: &str| {
+        report.ruled_out.iter().any(|one| one.cause == cause)
+            || report.undecided.iter().any(|one| one.cause == cause)
+            || report.not_checked.iter().any(|one| one.cause == cause)
+    };
+    report.not_checked.retain(|one| !is_found(&one.cause));
+    for one in server.undecided {
+        if !is_found(&one.cause) && !is_known(&report, &one.cause) {
+            report.undecided.push(one);
+        }
+    }
+    for one in server.not_checked {
+        if !is_found(&one.cause) && !is_known(&report, &one.cause) {
+            report.not_checked.push(one);
+        }
+    }
     report.missing_evidence.extend(server.missing_evidence);
     report.missing_evidence.extend(missing_evidence(&path));
     report.window.interrupted = interrupted;

@@ -33,7 +33,12 @@ pub(super) fn run(options: &PcapOptions, files: [&FilePath; 2], stop: &Stop) -> 
     let text = if options.report.json {
         report::json(&report)
     } else {
-        report::path(&report, options.top, style)
+        output::with_verdicts(
+            report::path(&report, options.top, style),
+            &report,
+            &options.report,
+            style,
+        )
     };
     report_file.write(&text)?;
     Ok(output::severity_code(&report, &options.report))
