@@ -10,7 +10,7 @@
 //! - [`remedy`]: changes that fix a cause, and commands for people
 //! - [`observation`]: what it takes to observe a source
 //! - [`focus`]: what the user restricted a window to
-//! - [`packets`]: captured streams
+//! - [`packets`]: captured streams; [`captured_direction`]: what one end of each sent
 //! - [`time_breakdown`]: the categories of a stream's time
 //! - [`application_protocol`]: what packets carry in clear: HTTP/1, TLS, DNS
 //! - [`path`]: two captures of the same streams, one at each end of a path
@@ -25,6 +25,7 @@
 //! sizes are bytes. A field that the source did not give is `None`, never zero.
 
 pub mod application_protocol;
+pub mod captured_direction;
 pub mod conntrack;
 pub mod counters;
 pub mod credentials;
@@ -46,6 +47,7 @@ pub mod socket;
 pub mod time_breakdown;
 
 pub use application_protocol::*;
+pub use captured_direction::*;
 pub use conntrack::*;
 pub use counters::*;
 pub use credentials::*;

@@ -139,3 +139,7 @@ pub struct TimeShare {
     /// Exchanges with time in it.
     pub exchanges: u64,
 }
+
+pub(crate) fn share_of(time_breakdown: &[TimeShare], category: TimeCategory) -> Option<&TimeShare> {
+    time_breakdown.iter().find(|share| share.category == category)
+}

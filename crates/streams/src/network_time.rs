@@ -38,7 +38,7 @@ pub(crate) struct AfterLoss {
     bytes: u64,
     bytes_before: u64,
     began: Nanos,
-    /// What was sent in a round trip before the loss; 0: nothing was lost, or as much is sent again.
+    /// What was sent in a round trip before the loss; 0: nothing was lost, or as much passes as before.
     wanted: u64,
     /// The time.
     time: Nanos,
