@@ -153,7 +153,7 @@ fn otherwise(packets: &Packets, groups: &[Group<'_>]) -> Verdict {
     if let Some(sent) = packets.worst.iter().flat_map(StreamDirection::both).find(may_be_held) {
         return Verdict::Undecided {
             needs: format!(
-                "the MSS of {}, whose handshake was not captured: is a segment of {} a small one?",
+                "the MSS of {}, as segments of {} may be small ones and no handshake was captured",
                 sent.sender(),
                 bytes(sent.sent().max_segment_bytes.into())
             ),
@@ -290,7 +290,7 @@ pub(super) mod tests {
         };
         let Verdict::Undecided { how_to_observe, needs, .. } = joined(700) else { panic!() };
         assert_eq!(how_to_observe.as_deref(), Some("netwhy --capture --port 80"));
-        assert!(needs.starts_with("the MSS of 198.18.0.2:80, whose handshake"), "{needs}");
+        assert!(needs.starts_with("the MSS of 198.18.0.2:80, as segments of 700 B"), "{needs}");
         assert!(matches!(joined(500), Verdict::RuledOut(_)), "small for any MSS");
         assert!(matches!(joined(1_448), Verdict::RuledOut(_)), "a full segment");
     }

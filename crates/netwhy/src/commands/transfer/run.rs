@@ -39,6 +39,7 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
     let transfer = running.result()?;
     evidence.probes = Some(Probes { transfer: Some(transfer.clone()), ..Probes::default() });
     let judged = judge::judge(&evidence, &transfer);
+    let all = options.report.verbose.then(|| diagnose::diagnose(&evidence));
     let report = TransferReport {
         schema_version: TransferReport::SCHEMA_VERSION,
         netwhy_version: env!("CARGO_PKG_VERSION").to_string(),
@@ -54,7 +55,12 @@ pub(crate) fn run(options: &TransferOptions) -> anyhow::Result<u8> {
     let text = if options.report.json {
         output::json(&report)?
     } else {
-        show::text(&report, output::style(&options.report, false))
+        let style = output::style(&options.report, false);
+        let mut text = show::text(&report, style);
+        if let Some(all) = &all {
+            text = output::with_verdicts(text, all, &options.report, style);
+        }
+        text
     };
     report_file.write(&text)?;
     Ok(exit_code(options, &report))
