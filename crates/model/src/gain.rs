@@ -54,7 +54,8 @@ pub struct PredictedGain {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GainFigure {
-    /// Mean time of an exchange, from the first byte of the request to the last byte of the response, ms.
+    /// Mean time of an exchange that the cause hits, from the first byte of the request to the last byte
+    /// of the response, ms.
     ExchangeTime,
     /// Delay of opening a connection that the cause hits, ms: that of the slowest in a hundred
     /// connections; where fewer are hit, the mean of those.

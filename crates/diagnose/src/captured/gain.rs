@@ -16,20 +16,22 @@ impl Group<'_> {
     /// Without the time that was lost: the mean time of an exchange, or the rate of streams that hold
     /// none.
     pub(crate) fn gain(&self) -> ExpectedGain {
+        self.gain_of_some(self.exchanges())
+    }
+
+    /// The same of the exchanges that lost time, so many of all.
+    pub(crate) fn gain_of_some(&self, hit: u64) -> ExpectedGain {
         let busy_us = self.sum_of_streams(CapturedStream::busy_us);
-        let lost_us = self.lost_us.min(busy_us);
-        match self.exchanges() {
-            0 => gain::of_rate(self.rate_bps(busy_us), [self.rate_bps(busy_us - lost_us)]),
-            exchanges => {
-                let each_ms = |us: u64| us as f64 / 1e3 / exchanges as f64;
-                gain::of_time(
-                    GainFigure::ExchangeTime,
-                    each_ms(busy_us),
-                    each_ms(lost_us),
-                    self.round_trip_ms().unwrap_or(0.0),
-                )
-            }
+        let rest_us = busy_us.saturating_sub(self.lost_us);
+        let exchanges = self.exchanges();
+        if exchanges == 0 {
+            return gain::of_rate(self.rate_bps(busy_us), [self.rate_bps(rest_us)]);
         }
+        let mean_ms = |us: u64, count: u64| us as f64 / 1e3 / count.max(1) as f64;
+        let lost_ms = mean_ms(busy_us - rest_us, hit.min(exchanges));
+        let now_ms = mean_ms(rest_us, exchanges) + lost_ms;
+        let least_ms = self.round_trip_ms().unwrap_or(0.0);
+        gain::of_time(GainFigure::ExchangeTime, now_ms, lost_ms, least_ms)
     }
 
     /// Of transfers: the rate at which the path delivers a flight, and other limits of a stream, bits of

@@ -46,9 +46,10 @@
 //!
 //! ## Expected gain
 //!
-//! Where full-size segments never arrive: the share of the connections that fail
-//! (model «failures»). Where they arrive in smaller pieces: the mean time of an
-//! exchange without the timeouts (model «difference»).
+//! Where full-size segments never arrive: the share of the connections that fail,
+//! of those that send full-size segments (model «failures»). Where they arrive in
+//! smaller pieces: the mean time of an exchange without the timeouts (model
+//! «difference»).
 //!
 //! ## References
 //!
@@ -180,7 +181,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     if cut == 0 {
         let hit = group.directions.len() as f64;
-        let all = group.streams_of_service() as f64;
+        let all = hit + others_that_arrived(evidence, group) as f64;
         finding.gain = gain::of_failures(GainFigure::FailedConnections, hit, all);
     }
     if group.host_of_others() != Some(direction.sender().ip()) {
@@ -188,6 +189,17 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         finding.checks.extend(CommandLine::new("tracepath").arg(receiver).on(&host));
     }
     finding
+}
+
+/// Streams of the service whose full-size segments arrived in the same direction.
+fn others_that_arrived(evidence: &Evidence, group: &Group<'_>) -> usize {
+    let streams = evidence.packets.iter().flat_map(|packets| &packets.worst);
+    let arrived = |other: &StreamDirection<'_>| {
+        other.stream.server == group.server
+            && other.server_sends == group.worst().server_sends
+            && other.sent().full_size_arrived == Some(true)
+    };
+    streams.flat_map(StreamDirection::both).filter(arrived).count()
 }
 
 #[cfg(test)]

@@ -50,9 +50,10 @@
 //!
 //! ## Expected gain
 //!
-//! The mean time of an exchange without the round trips of slow start beyond
-//! those that the window before would have needed (model «difference»). A window
-//! that nothing limited has grown to what was acknowledged.
+//! The time of an exchange after an idle period, without the round trips of slow
+//! start beyond those that the window before would have needed (model
+//! «difference»). A window that nothing limited has grown to what was
+//! acknowledged.
 //!
 //! ## References
 //!
@@ -178,6 +179,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         vec![proof],
         vec![sysctl_on(&group.sending_host(), SYSCTL, 0, Reach::Everything)],
     );
+    finding.gain = group.gain_of_some(restarts);
     finding.subject.name = format!("{sender} (sender) · {}", finding.subject.name);
     finding
 }
