@@ -42,7 +42,8 @@ impl Group<'_> {
         other_limit: impl Fn(&StreamDirection<'_>) -> Option<f64>,
     ) -> Option<ExpectedGain> {
         let now = self.rate_bps(self.sum_of_streams(CapturedStream::busy_us));
-        let path = self.path().rate_bps? / self.path().streams_at_once;
+        let path = self.path();
+        let path = path.rate_bps? / path.streams_at_once;
         let limits = self.directions.iter().filter_map(other_limit);
         (path >= now * MIN_FASTER).then(|| gain::of_rate(now, limits.chain([path])))
     }
@@ -89,5 +90,40 @@ impl StreamDirection<'_> {
     fn mss(&self) -> u32 {
         let accepted = self.reverse().mss.map_or(1460, u32::from);
         accepted.saturating_sub(HEADER_BYTES as u32 - 40).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Evidence, TimeCategory};
+
+    use crate::captured::group_directions;
+    use crate::fixtures::{add_stream, healthy, set_time};
+
+    /// The gain of the transfers to one port, where a path of 100 Mbit/s is shared with others.
+    fn expected(others: &[&str], path_bps: u64) -> Option<f64> {
+        let mut evidence: Evidence = healthy();
+        for server in ["198.18.0.2:80"].iter().chain(others) {
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", server);
+            stream.from_server.flight_rate_bps = Some(path_bps);
+            set_time(&mut stream.from_server, TimeCategory::Network, 1_000_000);
+        }
+        let packets = evidence.packets.as_ref().unwrap();
+        let groups = group_directions(packets, |direction| direction.server_sends.then_some(1));
+        let of_port = groups.iter().find(|group| group.server.port() == 80).unwrap();
+        Some(of_port.gain_of_transfers(|_| None)?.predicted()?.expected)
+    }
+
+    #[test]
+    fn streams_between_the_same_hosts_share_the_path() {
+        assert_eq!(expected(&[], 100_000_000), Some(100e6));
+        assert_eq!(expected(&["198.18.0.2:81"], 100_000_000), Some(50e6));
+        assert_eq!(expected(&["198.18.0.3:80"], 100_000_000), Some(100e6), "another host");
+    }
+
+    #[test]
+    fn a_flight_no_faster_than_the_stream_shows_no_path() {
+        // 1 MB in 1.1 s.
+        assert_eq!(expected(&[], 9_000_000), None);
     }
 }

@@ -20,6 +20,15 @@ use crate::severity;
 /// Findings of one cause from one capture; the services that lost most.
 const MAX_FINDINGS: usize = 5;
 
+/// Where an end is not idle, and has something to send.
+const SENDING: [TimeCategory; 5] = [
+    TimeCategory::Network,
+    TimeCategory::Loss,
+    TimeCategory::ReceiveWindow,
+    TimeCategory::ReceiverStalled,
+    TimeCategory::DelayedAck,
+];
+
 /// Streams of one service with the same fault in the same direction, those that lost most first.
 pub(crate) struct Group<'a> {
     pub(crate) server: SocketAddr,
@@ -28,11 +37,10 @@ pub(crate) struct Group<'a> {
     pub(crate) lost_us: u64,
     worst: StreamDirection<'a>,
     service: Option<&'a Service>,
-    path: SharedPath,
+    packets: &'a Packets,
 }
 
-/// What the streams of a service share that send in one direction.
-#[derive(Clone, Copy)]
+/// What the streams share that send from one host to another.
 pub(crate) struct SharedPath {
     /// How many send at a time, on average.
     pub(crate) streams_at_once: f64,
@@ -69,7 +77,7 @@ pub(crate) fn group_directions<'a>(
                 lost_us,
                 worst: direction,
                 service: packets.service(server),
-                path: SharedPath::of(packets, direction),
+                packets,
             }),
         }
     }
@@ -80,22 +88,22 @@ pub(crate) fn group_directions<'a>(
 
 impl SharedPath {
     fn of(packets: &Packets, one: StreamDirection<'_>) -> Self {
-        let is_like = |other: &StreamDirection<'_>| {
-            let same = other.stream.server == one.stream.server;
-            same && other.server_sends == one.server_sends && other.sent().new_bytes > 0
-        };
-        let (mut busy_us, mut began_us, mut ended_us) = (0u64, u64::MAX, 0);
+        let hosts = |of: &StreamDirection<'_>| (of.sender().ip(), of.receiver().ip());
+        let is_like =
+            |other: &StreamDirection<'_>| hosts(other) == hosts(&one) && other.sent().new_bytes > 0;
+        let (mut sending_us, mut began_us, mut ended_us) = (0u64, u64::MAX, 0);
         let mut rate_bps = None;
         for direction in packets.worst.iter().flat_map(StreamDirection::both).filter(is_like) {
             let stream = direction.stream;
-            busy_us = busy_us.saturating_add(stream.busy_us());
+            let times = SENDING.map(|category| direction.sent().time_us(category));
+            sending_us = times.into_iter().fold(sending_us, u64::saturating_add);
             began_us = began_us.min(stream.first_us);
             ended_us = ended_us.max(stream.first_us.saturating_add(stream.span_us));
             rate_bps = rate_bps.max(direction.sent().flight_rate_bps);
         }
         let span_us = ended_us.saturating_sub(began_us);
         SharedPath {
-            streams_at_once: share(busy_us as f64, span_us as f64).max(1.0),
+            streams_at_once: share(sending_us as f64, span_us as f64).max(1.0),
             rate_bps: rate_bps.map(|rate| rate as f64),
         }
     }
@@ -123,9 +131,9 @@ impl<'a> Group<'a> {
         self.worst
     }
 
-    /// What all streams of the service share that send in this direction.
+    /// What all streams share that send as the worst one does, from the same host to the same host.
     pub(crate) fn path(&self) -> SharedPath {
-        self.path
+        SharedPath::of(self.packets, self.worst)
     }
 
     /// A sum over what is sent in the directions of the group.
