@@ -75,6 +75,11 @@ impl TimedSegments {
     /// Removes the segments that end at this number or before, and returns the last of them.
     #[inline(always)]
     fn remove_until(&mut self, to: Sequence) -> Option<TimedSegment> {
+        // Of a request or a response there is often one.
+        if self.used == 1 && self.segments[0].end <= to {
+            self.used = 0;
+            return Some(self.segments[0]);
+        }
         let (mut covered, mut last) = (0, None);
         for segment in self.iter().take_while(|segment| segment.end <= to) {
             covered += 1;

@@ -134,6 +134,11 @@ fn ack_delay(own: &Direction, path: Option<Nanos>, after: Nanos) -> Option<Nanos
 }
 
 impl StallDetector {
+    /// Whether the peer's window is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed_since.is_known()
+    }
+
     /// Whether this end sends small segments while others are in flight: Nagle's algorithm is off
     /// (`TCP_NODELAY`). Now and then a capture has an acknowledgement behind what it released.
     fn sends_at_once(&self) -> bool {
@@ -142,7 +147,7 @@ impl StallDetector {
 
     /// This end sent a packet. `loop_time` is the time from the capture point to this end and
     /// back, where it is known; `path` the same to its peer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn own_packet(
         &mut self,
         own: &Direction,
@@ -155,6 +160,26 @@ impl StallDetector {
         if tcp.length == 0 {
             return None;
         }
+        if self.small_sent_at.is_known() {
+            return self.own_after_small(own, kind, tcp, at, loop_time, path);
+        }
+        let mss = own.mss();
+        self.small_acknowledged_at = OptionalTime::default();
+        self.small_sent_at = (kind == SegmentKind::New && tcp.length < mss).then_some(at).into();
+        self.is_tiny = kind == SegmentKind::New && tcp.length < mss / 2;
+        None
+    }
+
+    /// The same, where a small segment of it was the last packet with data.
+    fn own_after_small(
+        &mut self,
+        own: &Direction,
+        kind: SegmentKind,
+        tcp: &Tcp<'_>,
+        at: Nanos,
+        loop_time: Option<Nanos>,
+        path: Option<Nanos>,
+    ) -> Option<OwnStall> {
         let small = tcp.length < own.mss();
         let is_tiny = kind == SegmentKind::New && tcp.length < own.mss() / 2;
         // The last segment of a stream is never held, and a window may cut segments.
@@ -192,16 +217,15 @@ impl StallDetector {
         stall
     }
 
-    /// The peer sent a packet: it acknowledges data of this end, and advertises a window.
-    #[inline]
+    /// The peer sent a packet: it acknowledges data of this end.
+    #[inline(always)]
     pub(crate) fn peer_packet(
         &mut self,
         own: &Direction,
-        peer: &Direction,
         tcp: &Tcp<'_>,
         at: Nanos,
         path: Option<Nanos>,
-    ) -> Option<OwnStall> {
+    ) {
         if tcp.length > 0 || tcp.flags.all(Flags::FIN) || tcp.flags.all(Flags::SYN) {
             // The peer had something to send: its acknowledgement came along.
             self.small_sent_at = OptionalTime::default();
@@ -215,11 +239,10 @@ impl StallDetector {
             self.acknowledged_late =
                 self.acknowledged_late.saturating_add(u32::from(late.is_some()));
         }
-        self.peer_window(own, peer, tcp, at)
     }
 
     /// The peer's window closes or opens.
-    fn peer_window(
+    pub(crate) fn peer_window(
         &mut self,
         own: &Direction,
         peer: &Direction,

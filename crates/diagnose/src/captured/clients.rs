@@ -1,7 +1,8 @@
 //! What the clients of a capture tried: a connection that fails costs something only if its client
 //! waited for just that one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::hash_map::{Entry, HashMap};
+use std::collections::HashSet;
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,7 +28,10 @@ const PORTS_OF_PEERS: [u16; 3] = [179, 639, 646];
 
 /// The streams of a capture by client.
 pub(crate) struct Clients<'a> {
+    /// In the order of their beginnings.
     streams: HashMap<IpAddr, Vec<&'a CapturedStream>>,
+    /// Numbers of those that are one of many that their client only tries.
+    tried: HashSet<u64>,
 }
 
 /// What became of a client whose connection was refused.
@@ -55,7 +59,12 @@ impl<'a> Clients<'a> {
         for stream in packets.worst.iter().filter(|stream| stream.roles_known) {
             streams.entry(stream.client.ip()).or_default().push(stream);
         }
-        Clients { streams }
+        let mut tried = HashSet::new();
+        for streams in streams.values_mut() {
+            streams.sort_by_key(|stream| stream.first_us);
+            tried.extend(only_tried(streams));
+        }
+        Clients { streams, tried }
     }
 
     fn of_client(&self, stream: &CapturedStream) -> impl Iterator<Item = &'a CapturedStream> {
@@ -65,33 +74,7 @@ impl<'a> Clients<'a> {
     /// Whether a connection that failed or opened late is one of many that its client only tries: a
     /// scan, or a peer-to-peer program.
     pub(crate) fn is_one_of_many(&self, stream: &CapturedStream) -> bool {
-        stream.roles_known
-            && (self.has_many_failed(stream)
-                || self.is_one_of_many_at_once(stream)
-                || self.is_scan(stream))
-    }
-
-    fn has_many_failed(&self, stream: &CapturedStream) -> bool {
-        let failed = self.of_client(stream).filter(|other| {
-            has_failed(other) && other.first_us.abs_diff(stream.first_us) <= FAILED_TOGETHER_US
-        });
-        has_at_least(MANY_FAILED, failed.map(|other| other.server))
-    }
-
-    fn is_one_of_many_at_once(&self, stream: &CapturedStream) -> bool {
-        let at_once = self.of_client(stream).filter(|other| {
-            other.first_us.abs_diff(stream.first_us) <= AT_ONCE_US
-                && other.server.port() >= WELL_KNOWN_PORTS
-        });
-        stream.server.port() >= WELL_KNOWN_PORTS
-            && has_at_least(MANY_AT_ONCE, at_once.map(|other| other.server.ip()))
-    }
-
-    fn is_scan(&self, stream: &CapturedStream) -> bool {
-        let same_host =
-            || self.of_client(stream).filter(|other| other.server.ip() == stream.server.ip());
-        has_at_least(SCANNED_PORTS, same_host().map(|other| other.server.port()))
-            && !same_host().any(has_data)
+        stream.roles_known && self.tried.contains(&stream.number)
     }
 
     /// Whether none of a client's connections opened.
@@ -133,10 +116,61 @@ impl<'a> Clients<'a> {
     }
 }
 
-/// Whether there are so many different ones.
-fn has_at_least<T: Eq + Hash>(many: usize, all: impl Iterator<Item = T>) -> bool {
-    let mut different = HashSet::new();
-    all.into_iter().any(|one| different.insert(one) && different.len() >= many)
+/// Numbers of a client's streams that it only tries: many fail, or many hosts are tried at once, or
+/// many ports of one.
+fn only_tried(streams: &[&CapturedStream]) -> HashSet<u64> {
+    let has_free_port = |stream: &CapturedStream| stream.server.port() >= WELL_KNOWN_PORTS;
+    let failed = |stream: &CapturedStream| has_failed(stream).then_some(stream.server);
+    let peer = |stream: &CapturedStream| has_free_port(stream).then_some(stream.server.ip());
+    let mut tried: HashSet<u64> = near_many(streams, FAILED_TOGETHER_US, MANY_FAILED, failed)
+        .map(|stream| stream.number)
+        .collect();
+    let peers = near_many(streams, AT_ONCE_US, MANY_AT_ONCE, peer);
+    tried.extend(peers.filter(|stream| has_free_port(stream)).map(|stream| stream.number));
+    let mut ports: HashMap<IpAddr, HashSet<u16>> = HashMap::new();
+    let mut used: HashSet<IpAddr> = HashSet::new();
+    for stream in streams {
+        ports.entry(stream.server.ip()).or_default().insert(stream.server.port());
+        if has_data(stream) {
+            used.insert(stream.server.ip());
+        }
+    }
+    let is_scanned = |host: &IpAddr| {
+        ports.get(host).is_some_and(|ports| ports.len() >= SCANNED_PORTS) && !used.contains(host)
+    };
+    let scanned = streams.iter().filter(|stream| is_scanned(&stream.server.ip()));
+    tried.extend(scanned.map(|stream| stream.number));
+    tried
+}
+
+/// The streams within `time` of which at least `many` different ones began, earlier or later, as
+/// `what` tells them apart; `streams` are in the order of their beginnings.
+fn near_many<'a, T: Copy + Eq + Hash>(
+    streams: &[&'a CapturedStream],
+    time: u64,
+    many: usize,
+    what: impl Fn(&CapturedStream) -> Option<T>,
+) -> impl Iterator<Item = &'a CapturedStream> {
+    let mut near: HashMap<T, usize> = HashMap::new();
+    let (mut earliest, mut next) = (streams.iter().peekable(), streams.iter().peekable());
+    streams.iter().copied().filter(move |stream| {
+        let last = stream.first_us.saturating_add(time);
+        while let Some(begins) = next.next_if(|other| other.first_us <= last) {
+            if let Some(one) = what(begins) {
+                *near.entry(one).or_default() += 1;
+            }
+        }
+        let first = stream.first_us.saturating_sub(time);
+        while let Some(is_over) = earliest.next_if(|other| other.first_us < first) {
+            if let Some(Entry::Occupied(mut count)) = what(is_over).map(|one| near.entry(one)) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+        near.len() >= many
+    })
 }
 
 /// Whether a connection was opened and closed without data: nobody waited for it.

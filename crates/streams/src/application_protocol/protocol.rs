@@ -39,10 +39,11 @@ impl ApplicationProtocol {
                 true
             }
             Some(_) => false,
-            None => {
+            None if payload.bytes.first() == Some(&TLS_HANDSHAKE) => {
                 self.tls = TlsHandshake::begin(payload);
                 self.tls.is_some()
             }
+            None => false,
         };
         is_tls | self.http.take(payload)
     }

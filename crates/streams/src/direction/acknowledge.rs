@@ -57,7 +57,7 @@ impl Direction {
 
     /// Everything of this direction before `to` is acknowledged.
     #[inline]
-    fn acknowledged_by_peer(&mut self, to: Sequence, at: Nanos) {
+    pub(super) fn acknowledged_by_peer(&mut self, to: Sequence, at: Nanos) {
         let in_flight = self.in_flight();
         self.acknowledged = to;
         if self.next < to {
@@ -145,10 +145,15 @@ impl Direction {
             // Until now it was not known how far the window reached.
             peer.loss_recovery.get_or_insert_default().refuse(edge, peer.next);
         }
-        // A right edge does not move back (RFC 9293, 3.8.6).
-        if peer.right_edge < edge {
-            peer.right_edge = edge;
-            if let Some(edges) = &mut peer.right_edges {
+        peer.advance_right_edge(edge, at);
+    }
+
+    /// The peer advertises a window up to here: a right edge does not move back (RFC 9293, 3.8.6).
+    #[inline(always)]
+    pub(super) fn advance_right_edge(&mut self, edge: Sequence, at: Nanos) {
+        if self.right_edge < edge {
+            self.right_edge = edge;
+            if let Some(edges) = &mut self.right_edges {
                 edges.advance(edge, at);
             }
         }

@@ -227,7 +227,7 @@ impl Direction {
     }
 
     #[inline]
-    fn advance(&mut self, to: Sequence, at: Nanos) {
+    pub(super) fn advance(&mut self, to: Sequence, at: Nanos) {
         self.next = self.next.max(to);
         self.max_in_flight = self.max_in_flight.max(self.in_flight());
         self.last_data_at = at.into();

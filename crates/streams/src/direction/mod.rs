@@ -6,10 +6,12 @@
 //! - `data`: what follows from that
 //! - `acknowledge`: acknowledgements and windows
 //! - `packet`: all of it for one packet
+//! - `expected`: a short way for most packets
 
 mod acknowledge;
 mod classify;
 mod data;
+mod expected;
 mod packet;
 mod state;
 

@@ -23,9 +23,7 @@ impl Direction {
         (ecn, hops): (u8, u8),
         peer: &mut Direction,
     ) -> SegmentKind {
-        self.counts.packets += 1;
-        let ce_mark = u32::from(ecn == ECN_CE);
-        self.counts.ecn_ce_marks = self.counts.ecn_ce_marks.saturating_add(ce_mark);
+        self.count_packet(ecn);
         if tcp.flags.all(Flags::SYN) {
             self.read_options(tcp);
             self.negotiate_mss(peer);
@@ -41,25 +39,46 @@ impl Direction {
         if kind == SegmentKind::New {
             self.newest = (timestamps.map_or(0, |(value, _)| value), hops);
         }
-        if let Some((value, echo)) = timestamps {
+        if let Some(timestamps) = timestamps {
             if self.options_truncated && !self.timestamps {
                 self.timestamps = true;
                 self.negotiate_mss(peer);
             }
-            self.timestamp_echo.sent(value, at, peer.next);
-            if let Some((sample, in_flight)) = peer.timestamp_echo.echoed(echo, at, self.next) {
-                if tcp.length == 0 {
-                    peer.round_trip.timestamp_echoed(sample, peer.in_flight());
-                } else if in_flight >= MIN_TRANSFER_SEGMENTS * u64::from(tcp.length) {
-                    peer.add_timestamp_round_trip(sample, in_flight, last_data_at, at);
-                }
-            }
+            self.take_time_stamps(tcp.length, timestamps, last_data_at, at, peer);
         }
         if tcp.flags.all(Flags::ACK) {
             self.take_acknowledgement(tcp, at, kind, peer);
         }
         self.take_window(tcp, at, peer);
         kind
+    }
+
+    #[inline(always)]
+    pub(super) fn count_packet(&mut self, ecn: u8) {
+        self.counts.packets += 1;
+        let ce_mark = u32::from(ecn == ECN_CE);
+        self.counts.ecn_ce_marks = self.counts.ecn_ce_marks.saturating_add(ce_mark);
+    }
+
+    /// Takes the time stamps of a packet with so much data; this end had sent data before at
+    /// `last_data_at`.
+    #[inline(always)]
+    pub(super) fn take_time_stamps(
+        &mut self,
+        length: u32,
+        (value, echo): (u32, u32),
+        last_data_at: OptionalTime,
+        at: Nanos,
+        peer: &mut Direction,
+    ) {
+        self.timestamp_echo.sent(value, at, peer.next);
+        if let Some((sample, in_flight)) = peer.timestamp_echo.echoed(echo, at, self.next) {
+            if length == 0 {
+                peer.round_trip.timestamp_echoed(sample, peer.in_flight());
+            } else if in_flight >= MIN_TRANSFER_SEGMENTS * u64::from(length) {
+                peer.add_timestamp_round_trip(sample, in_flight, last_data_at, at);
+            }
+        }
     }
 
     /// Data of the peer's transfer echoes a time stamp of this end. Before the first data after a

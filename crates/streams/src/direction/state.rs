@@ -91,6 +91,9 @@ pub struct Direction {
     pub(super) duplicate_acks: u32,
     /// The window field of its last packet, not scaled.
     pub(super) last_window_field: u16,
+    /// While it is calm: by how much its windows are scaled, and the smallest that has room.
+    pub(super) window_shift: u8,
+    pub(super) calm_window: u32,
     /// Boxed: most directions have neither gaps nor losses.
     pub(super) gaps: Option<Box<SequenceGaps>>,
     pub(super) loss_recovery: Option<Box<LossRecovery>>,
@@ -144,8 +147,11 @@ impl Direction {
     }
 
     /// Verifies the checksum of a segment, if something was lost before: damage is one reason.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn verify_checksum(&mut self, ip: &Ip<'_>, tcp: &Tcp<'_>) {
+        if self.loss_recovery.is_none() {
+            return;
+        }
         let mss = self.mss();
         if let Some(recovery) = &mut self.loss_recovery
             // A segment that an offload put together has another checksum, or none.
@@ -231,10 +237,16 @@ impl Direction {
     /// nor any if one of the two SYNs does not offer it.
     #[inline]
     pub(crate) fn advertised_window(&self, tcp: &Tcp<'_>, peer: &Direction) -> u32 {
+        let shift = if tcp.flags.all(Flags::SYN) { 0 } else { self.scale(peer) };
+        // No scale is more than 14: this fits.
+        u32::from(tcp.window) << shift
+    }
+
+    /// By how much the windows of this end are scaled, those of SYNs excepted.
+    #[inline]
+    pub(super) fn scale(&self, peer: &Direction) -> u8 {
         let refused =
             peer.mss_option.is_some() && peer.window_scale.is_none() && !peer.options_truncated;
-        let scale = self.window_scale.filter(|_| !refused && !tcp.flags.all(Flags::SYN));
-        // No scale is more than 14: this fits.
-        u32::from(tcp.window) << scale.unwrap_or(0)
+        self.window_scale.filter(|_| !refused).unwrap_or(0)
     }
 }

@@ -129,6 +129,19 @@ impl PolicerDetector {
         }
     }
 
+    /// A request is over: what is not lost by then is forgotten, and the next one begins anew.
+    #[inline(always)]
+    pub fn end_request(&mut self) {
+        if self.packets > 0 {
+            (self.packets, self.bytes) = (0, 0);
+            if let Some(recording) = &self.recording
+                && recording.shows_nothing()
+            {
+                self.recording = None;
+            }
+        }
+    }
+
     /// The response is over and acknowledged, or the stream is over: whether it was policed. What
     /// it showed of the policer helps with later responses; everything else is forgotten.
     #[inline]
@@ -137,7 +150,7 @@ impl PolicerDetector {
         let recording = self.recording.as_mut()?;
         recording.judge();
         let found = recording.found.take();
-        if recording.known.is_none() && !recording.transmissions.has_losses() {
+        if recording.shows_nothing() {
             self.recording = None;
         } else {
             recording.transmissions = Transmissions::default();
@@ -153,6 +166,11 @@ impl PolicerDetector {
 }
 
 impl Recording {
+    /// Whether no policer is known, and nothing was lost that may show one.
+    fn shows_nothing(&self) -> bool {
+        self.known.is_none() && self.found.is_none() && !self.transmissions.has_losses()
+    }
+
     fn sent(&mut self, kind: SegmentKind, from: Sequence, length: u32, headers: u32, at: Nanos) {
         let transmitted = match kind {
             SegmentKind::New | SegmentKind::AfterGap => Transmitted::First,

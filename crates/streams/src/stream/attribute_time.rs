@@ -22,7 +22,7 @@ const MIN_PATH_BEHIND_PROXY: Nanos = 10_000_000;
 
 impl Stream {
     /// Data passes: attributes the time since the last data.
-    #[inline]
+    #[inline(always)]
     pub(super) fn attribute_time(
         &mut self,
         side: Side,
@@ -32,6 +32,40 @@ impl Stream {
     ) {
         let last_sender = self.last_sender.replace(side);
         let spurious_at = self.spurious_at.take();
+        let delayed_ack = stall.filter(|stall| stall.reason == StallReason::DelayedAck);
+        if kind.is_retransmission() || kind == SegmentKind::WindowProbe || delayed_ack.is_some() {
+            self.attribute_trouble(side, kind, delayed_ack, at);
+        } else if last_sender == Some(side) {
+            if let Some(spurious_at) = spurious_at {
+                self.attribute_until(spurious_at, side, TimeCategory::Loss);
+            }
+            self.attribute_continued(side, at);
+        } else {
+            self.attribute_answer(side, last_sender, at);
+        }
+    }
+
+    /// An end begins to send: the path to it and back took some of the time, the rest it took itself.
+    #[inline(always)]
+    fn attribute_answer(&mut self, side: Side, last_sender: Option<Side>, at: Nanos) {
+        let loop_time = self.ends.get(side).loop_time();
+        if loop_time.is_some_and(|time| self.attribution.pending(at) <= time) {
+            self.attribute_until(at, side, TimeCategory::Network);
+            return;
+        }
+        let own_time = self.own_time_category(side, last_sender);
+        let path = self.path_of_answer(side, at, own_time);
+        self.attribute_split(at, side, (path, TimeCategory::Network), own_time);
+    }
+
+    /// A retransmission, a window probe, or data that a stall held back passes.
+    fn attribute_trouble(
+        &mut self,
+        side: Side,
+        kind: SegmentKind,
+        delayed_ack: Option<&Stall>,
+        at: Nanos,
+    ) {
         let own = &self.ends.get(side).sent;
         if kind.is_retransmission() {
             let is_fast = kind == SegmentKind::FastRetransmission;
@@ -58,19 +92,9 @@ impl Stream {
             }
         } else if kind == SegmentKind::WindowProbe {
             self.attribute_until(at, side, TimeCategory::ReceiverStalled);
-        } else if let Some(Stall { reason: StallReason::DelayedAck, duration, .. }) = stall {
-            let rest = self.attribution.pending(at).saturating_sub(*duration);
+        } else if let Some(stall) = delayed_ack {
+            let rest = self.attribution.pending(at).saturating_sub(stall.duration);
             self.attribute_split(at, side, (rest, TimeCategory::Network), TimeCategory::DelayedAck);
-        } else if last_sender == Some(side) {
-            if let Some(spurious_at) = spurious_at {
-                self.attribute_until(spurious_at, side, TimeCategory::Loss);
-            }
-            self.attribute_continued(side, at);
-        } else {
-            // The path to this end and back; the rest it took itself.
-            let own_time = self.own_time_category(side, last_sender);
-            let path = self.path_of_answer(side, at, own_time);
-            self.attribute_split(at, side, (path, TimeCategory::Network), own_time);
         }
     }
 
@@ -110,9 +134,9 @@ impl Stream {
     /// server that acknowledges it: a proxy or NAT that waited for the server's SYN/ACK, nothing
     /// else.
     fn path_behind_proxy(&self, side: Side) -> Option<Nanos> {
-        let syn_time = self.syn_time().filter(|_| side == Side::Server)?;
+        let syn_time = self.syn_time().filter(|time| *time > MIN_PATH_BEHIND_PROXY)?;
         let from_data = self.ends.get(side.other()).sent.round_trip.min()?;
-        let is_proxied = syn_time > MIN_PATH_BEHIND_PROXY && from_data < syn_time / PROXY_RATIO;
+        let is_proxied = side == Side::Server && from_data < syn_time / PROXY_RATIO;
         is_proxied.then_some(syn_time)
     }
 
@@ -120,7 +144,7 @@ impl Stream {
     /// MSS to a client that does.
     fn is_answered_on_the_path(&self) -> bool {
         let (client, server) = (&self.ends.client.sent, &self.ends.server.sent);
-        self.syn_time().is_some() && client.mss_option.is_some() && server.mss_option.is_none()
+        client.mss_option.is_some() && server.mss_option.is_none() && self.syn_time().is_some()
     }
 
     /// The same end sends on, perhaps because an acknowledgement has come.

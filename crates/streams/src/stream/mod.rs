@@ -2,6 +2,7 @@
 //!
 //! - `state`: what is known of a stream
 //! - `packet`: all that follows from one packet
+//! - `expected`: a short way for most packets
 //! - `handshake`, `syn_retries`: SYNs, and which end is the client
 //! - `attribute_time`: the category of each interval
 //! - `transfer`: slow start, throughput, policers
@@ -10,6 +11,7 @@
 //! - `finish`: what follows from the end
 
 mod attribute_time;
+mod expected;
 mod finish;
 mod handshake;
 mod idle;

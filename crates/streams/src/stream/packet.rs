@@ -25,7 +25,7 @@ impl Stream {
     pub(crate) fn take(
         &mut self,
         build: &DefaultHashBuilder,
-        mut side: Side,
+        side: Side,
         ip: &Ip<'_>,
         tcp: &Tcp<'_>,
         at: Nanos,
@@ -33,6 +33,37 @@ impl Stream {
         event: &mut SegmentEvent,
     ) -> Side {
         (event.exchange, event.stall) = (None, None);
+        #[cfg(test)]
+        let mut other = self.clone();
+        if self.take_expected(build, side, ip, tcp, at, packet, event) {
+            #[cfg(test)]
+            {
+                let mut other_event = SegmentEvent::default();
+                other.take_any(build, side, ip, tcp, at, packet, &mut other_event);
+                other.note_calm();
+                let both = (format!("{self:?} {event:?}"), format!("{other:?} {other_event:?}"));
+                assert_eq!(both.0, both.1, "the short way and the long one");
+            }
+            return side;
+        }
+        let side = self.take_any(build, side, ip, tcp, at, packet, event);
+        self.note_calm();
+        side
+    }
+
+    /// The same, whatever the packet is.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "as of its caller")]
+    pub(super) fn take_any(
+        &mut self,
+        build: &DefaultHashBuilder,
+        mut side: Side,
+        ip: &Ip<'_>,
+        tcp: &Tcp<'_>,
+        at: Nanos,
+        packet: u64,
+        event: &mut SegmentEvent,
+    ) -> Side {
         self.attribution.begin(at);
         let before = self.last;
         self.last = before.max(at);
@@ -59,6 +90,29 @@ impl Stream {
         let (new_before, last_data_at) = (own.sent.counts.new_bytes, own.sent.last_data_at);
         let kind = own.sent.take(tcp, timestamps, at, (ip.ecn, ip.ttl), &mut peer.sent);
         let new = own.sent.counts.new_bytes.saturating_sub(new_before);
+        self.follow_up(side, ip, tcp, at, packet, (kind, false), (new, last_data_at), event);
+        if tcp.flags.any(Flags::FIN_OR_RST) {
+            self.take_end(side, tcp.flags);
+        }
+        side
+    }
+
+    /// What follows from a packet of this kind, in a calm stream or another: so many bytes of it are
+    /// new, and its sender had sent data before at that time.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "as of its callers")]
+    pub(super) fn follow_up(
+        &mut self,
+        side: Side,
+        ip: &Ip<'_>,
+        tcp: &Tcp<'_>,
+        at: Nanos,
+        packet: u64,
+        (kind, is_calm): (SegmentKind, bool),
+        new: (u64, OptionalTime),
+        event: &mut SegmentEvent,
+    ) {
+        let (own, peer) = self.ends.own_and_peer(side);
         if let Some(transfer) = &mut peer.transfer {
             transfer.flight_rate.acknowledged(peer.sent.acknowledged(), at);
         }
@@ -66,7 +120,11 @@ impl Stream {
             self.exchanges.acknowledged(side.other(), at);
         }
         let (way, peer_way) = (own.loop_time(), peer.loop_time());
-        let peer_stall = peer.stalls.peer_packet(&peer.sent, &own.sent, tcp, at, way);
+        peer.stalls.peer_packet(&peer.sent, tcp, at, way);
+        let peer_stall = match is_calm {
+            true => None,
+            false => peer.stalls.peer_window(&peer.sent, &own.sent, tcp, at),
+        };
         let own_stall = own.stalls.own_packet(&own.sent, kind, tcp, at, way, peer_way);
         event.kind = kind;
         if peer_stall.is_some() || own_stall.is_some() {
@@ -81,12 +139,8 @@ impl Stream {
             // The handshake has its own times.
             && !(kind.is_retransmission() && tcp.flags.all(Flags::SYN))
         {
-            self.take_data(side, ip, tcp, at, packet, (new, last_data_at), event);
+            self.take_data(side, ip, tcp, at, packet, new, event);
         }
-        if tcp.flags.any(Flags::FIN_OR_RST) {
-            self.take_end(side, tcp.flags);
-        }
-        side
     }
 
     /// Takes the data of a packet: `new` bytes of it are new, and its sender had sent data before
@@ -120,8 +174,10 @@ impl Stream {
                 self.exchanges.data(side, new, at, &mut event.exchange);
             }
             if let Some(exchange) = &event.exchange {
-                self.count_categories_of_exchange();
+                let lasted = at.saturating_sub(exchange.request_began);
+                self.end_categories_of_exchange(lasted);
                 let responder = exchange.requester.other();
+                self.ends.get_mut(exchange.requester).sent.policer.end_request();
                 // With bytes in flight, more of the same response follows, whatever the requester
                 // sent meanwhile.
                 if self.ends.get(responder).sent.in_flight() == 0 {
@@ -181,6 +237,17 @@ impl Stream {
         }
     }
 
+    /// An exchange ended that began so long ago: counts it for each category that took time of it.
+    #[inline(always)]
+    fn end_categories_of_exchange(&mut self, lasted: Nanos) {
+        if lasted < Nanos::from(MIN_CATEGORY_TIME_US) * 1_000 {
+            // No category had more.
+            self.attribution.end_exchange();
+        } else {
+            self.count_categories_of_exchange();
+        }
+    }
+
     /// An exchange ended: counts it for each category that took time of it.
     pub(super) fn count_categories_of_exchange(&mut self) {
         let times = self.attribution.end_exchange();
@@ -191,14 +258,16 @@ impl Stream {
 
     /// Whether data of this end is the response to a request from before the capture: no handshake
     /// was captured, and the end with the lower port sends first.
-    #[inline]
+    #[inline(always)]
     fn responds_to_uncaptured_request(&self, side: Side) -> bool {
+        if self.roles_known || self.exchanges.requester().is_some() {
+            return false;
+        }
         let ends = &self.ends;
-        let is_server = if self.roles_of_sockets {
+        if self.roles_of_sockets {
             side == Side::Server
         } else {
             ends.get(side).address.port() < ends.get(side.other()).address.port()
-        };
-        !self.roles_known && self.exchanges.requester().is_none() && is_server
+        }
     }
 }

@@ -78,6 +78,8 @@ pub struct Stream {
     pub(super) spurious_at: OptionalTime,
     /// Where the collector adds it up; unknown at first.
     pub(crate) service: Option<ServiceIndex>,
+    /// Whether the next packet may be as expected.
+    pub(super) is_calm: bool,
     /// Whether it was handed over and forgotten.
     pub(crate) is_evicted: bool,
 }
@@ -251,6 +253,7 @@ impl Stream {
             last_sender: None,
             spurious_at: OptionalTime::default(),
             service: None,
+            is_calm: false,
             is_evicted: false,
         }
     }

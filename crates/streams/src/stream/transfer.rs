@@ -19,7 +19,7 @@ const MAX_POLICED_RESPONSES: usize = 64;
 impl Stream {
     /// New data of one end, which sent data before at `last_data_at`: watches it for slow start,
     /// where the path is long enough.
-    #[inline]
+    #[inline(always)]
     pub(super) fn watch_slow_start(
         &mut self,
         side: Side,
@@ -28,10 +28,20 @@ impl Stream {
         at: Nanos,
         packet: u64,
     ) {
-        let Some(round_trip) = self.path_round_trip() else { return };
-        if !RELEVANT_ROUND_TRIPS.contains(&round_trip) {
-            return;
+        let round_trip = self.path_round_trip();
+        if let Some(round_trip) = round_trip.filter(|it| RELEVANT_ROUND_TRIPS.contains(it)) {
+            self.watch_slow_start_of(side, new, last_data_at, round_trip, (at, packet));
         }
+    }
+
+    fn watch_slow_start_of(
+        &mut self,
+        side: Side,
+        new: u64,
+        last_data_at: OptionalTime,
+        round_trip: Nanos,
+        (at, packet): (Nanos, u64),
+    ) {
         let end = self.ends.get(side);
         let idle = last_data_at.get().map(|last| at.saturating_sub(last));
         // Near the receiver, round trips look shorter than the sender knows them.

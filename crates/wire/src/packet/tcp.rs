@@ -33,6 +33,12 @@ impl Flags {
     /// [`Flags::FIN`] and [`Flags::RST`].
     pub const FIN_OR_RST: Self = Flags(0x005);
 
+    /// Whether it acknowledges, and neither opens nor ends a connection.
+    #[inline]
+    pub fn is_ack_alone(self) -> bool {
+        self.0 & (Self::FIN.0 | Self::SYN.0 | Self::RST.0 | Self::ACK.0) == Self::ACK.0
+    }
+
     /// Whether any of these is set.
     #[inline]
     pub fn any(self, flags: Flags) -> bool {
@@ -167,6 +173,12 @@ impl<'a> Tcp<'a> {
     #[inline]
     pub fn options(&self) -> Options<'a> {
         Options(self.options)
+    }
+
+    /// Whether it has no options, or time stamps and no other, as most segments do.
+    #[inline]
+    pub fn has_plain_options(&self) -> bool {
+        self.options.is_empty() && !self.header_truncated || self.has_only_time_stamps()
     }
 
     /// Whether it has time stamps and no other option, as most segments do.

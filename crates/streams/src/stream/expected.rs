@@ -1,0 +1,68 @@
+//! A short way for most packets: those that are as expected, of a stream in which nothing is wrong.
+//!
+//! The next data in order, or an acknowledgement of more than before, with room left in every window
+//! (header prediction: RFC 1323, A.4; `tcp_rcv_established` of Linux). It changes what
+//! [`Stream::take_any`] would change, without the questions that only other packets need: where tests
+//! are built, each such packet is taken both ways, and the results are compared.
+
+use hashbrown::DefaultHashBuilder;
+use model::Side;
+use wire::packet::{Ip, Tcp};
+
+use super::state::{SegmentEvent, Stream, StreamState};
+use crate::idle_period::MIN_IDLE;
+use crate::segment::SegmentKind;
+use crate::time::Nanos;
+
+impl Stream {
+    /// Notes whether the next packets may be as expected.
+    #[inline]
+    pub(super) fn note_calm(&mut self) {
+        let handshake = &self.handshake;
+        let is_open = self.state == StreamState::Open
+            && (handshake.completed.is_known()
+                || !(handshake.syn.is_known() || handshake.syn_ack.is_known()));
+        let are_roles_clear = self.roles_known || self.exchanges.requester().is_some();
+        let (client, server) = self.ends.own_and_peer(Side::Client);
+        self.is_calm = is_open
+            && are_roles_clear
+            && self.idle_periods.is_none()
+            && !self.spurious_at.is_known()
+            && !(client.stalls.is_closed() || server.stalls.is_closed())
+            && client.sent.is_calm(&server.sent)
+            && server.sent.is_calm(&client.sent);
+    }
+
+    /// Takes a packet if it is as expected. Returns whether it is.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "each is in a register: this is the hot path")]
+    pub(super) fn take_expected(
+        &mut self,
+        build: &DefaultHashBuilder,
+        side: Side,
+        ip: &Ip<'_>,
+        tcp: &Tcp<'_>,
+        at: Nanos,
+        packet: u64,
+        event: &mut SegmentEvent,
+    ) -> bool {
+        if !self.is_calm || !(0..MIN_IDLE).contains(&at.saturating_sub(self.last)) {
+            return false;
+        }
+        let timestamps = tcp.time_stamps();
+        let (own, peer) = self.ends.own_and_peer(side);
+        let Some(expected) = own.sent.expects(tcp, &peer.sent) else { return false };
+        if self.duplicates.is_duplicate(build, ip, tcp, timestamps, at) {
+            return false;
+        }
+        self.last = at;
+        let new = (u64::from(tcp.length), own.sent.last_data_at);
+        own.sent.take_expected(&expected, tcp, timestamps, at, (ip.ecn, ip.ttl), &mut peer.sent);
+        if tcp.length > 0 {
+            self.follow_up(side, ip, tcp, at, packet, (SegmentKind::New, true), new, event);
+        } else {
+            self.follow_up(side, ip, tcp, at, packet, (SegmentKind::NoData, true), new, event);
+        }
+        true
+    }
+}
