@@ -161,7 +161,7 @@ impl StallDetector {
             return None;
         }
         if self.small_sent_at.is_known() {
-            return self.own_after_small(own, kind, tcp, at, loop_time, path);
+            return self.own_after_small(own, kind, (tcp.length, tcp.flags), at, loop_time, path);
         }
         let mss = own.mss();
         self.small_acknowledged_at = OptionalTime::default();
@@ -175,20 +175,20 @@ impl StallDetector {
         &mut self,
         own: &Direction,
         kind: SegmentKind,
-        tcp: &Tcp<'_>,
+        (length, flags): (u32, Flags),
         at: Nanos,
         loop_time: Option<Nanos>,
         path: Option<Nanos>,
     ) -> Option<OwnStall> {
-        let small = tcp.length < own.mss();
-        let is_tiny = kind == SegmentKind::New && tcp.length < own.mss() / 2;
+        let small = length < own.mss();
+        let is_tiny = kind == SegmentKind::New && length < own.mss() / 2;
         // The last segment of a stream is never held, and a window may cut segments.
         let is_at_once = is_tiny
             && self.is_tiny
             && self.small_sent_at.is_known()
             && !self.small_acknowledged_at.is_known()
             && !own.window_full
-            && !tcp.flags.all(Flags::FIN);
+            && !flags.all(Flags::FIN);
         self.sent_at_once = self.sent_at_once.saturating_add(is_at_once.into());
         let held = self
             .small_sent_at

@@ -110,7 +110,12 @@ impl TimeAttribution {
         at: Nanos,
         category: TimeCategory,
     ) {
-        let time = self.pending(at);
+        self.add(end, self.pending(at), category);
+        self.until = self.until.get().map_or(at, |until| until.max(at)).into();
+    }
+
+    #[inline(always)]
+    fn add(&mut self, end: &mut CategoryTimes, time: Nanos, category: TimeCategory) {
         if time > 0 {
             let sum = end.get_mut(category);
             *sum = sum.saturating_add(time);
@@ -119,7 +124,6 @@ impl TimeAttribution {
                 *sum = sum.saturating_add(whole_micros(time));
             }
         }
-        self.until = self.until.get().map_or(at, |until| until.max(at)).into();
     }
 
     /// Attributes all time up to this moment: at most so much of it to one category, the rest to
@@ -132,10 +136,11 @@ impl TimeAttribution {
         (max_time, first): (Nanos, TimeCategory),
         rest: TimeCategory,
     ) {
-        let time = self.pending(at).min(max_time.max(0));
-        let between = self.until.get().unwrap_or(at).saturating_add(time);
-        self.attribute_until(end, between, first);
-        self.attribute_until(end, at, rest);
+        let pending = self.pending(at);
+        let time = pending.min(max_time.max(0));
+        self.add(end, time, first);
+        self.add(end, pending - time, rest);
+        self.until = self.until.get().map_or(at, |until| until.max(at)).into();
     }
 
     /// An exchange ends: returns its time, microseconds.

@@ -190,15 +190,15 @@ impl Capture {
             let mut batch = Vec::with_capacity(MAX_BATCH_PACKETS);
             let last = loop {
                 let unparsed = self.buffer.get(self.start..self.end).unwrap_or_default();
-                let (taken, step) = self.reader.step(unparsed);
+                let taken = self.reader.packets(unparsed, &mut batch);
+                self.start += taken;
+                if batch.len() >= MAX_BATCH_PACKETS {
+                    break None;
+                }
+                let (taken, step) = self.reader.step(unparsed.get(taken..).unwrap_or_default());
                 self.start += taken;
                 match step {
-                    Step::Packet(packet) => {
-                        batch.push(packet);
-                        if batch.len() == MAX_BATCH_PACKETS {
-                            break None;
-                        }
-                    }
+                    Step::Packet(packet) => batch.push(packet),
                     Step::Skipped | Step::Comment(_) => {}
                     Step::NeedBytes(needed) => break Some(Ok(needed)),
                     Step::Damaged(damage) => break Some(Err(damage)),

@@ -16,6 +16,8 @@ pub(super) const MAX_SLOW_REQUESTS: usize = 16;
 const MIN_SLOW_WAIT: Nanos = 10_000_000;
 /// Status of `100 Continue`.
 const CONTINUE: u16 = 100;
+/// `HTTP/1.1 200` and what follows it.
+const STATUS_LINE_BYTES: usize = 13;
 
 /// HTTP/1 of one stream.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +27,9 @@ pub(super) struct Http {
     previous: ExchangeMetadata,
     /// Statuses, and how often each came.
     statuses: Vec<(u16, u32)>,
+    /// The beginning of the last status line that was counted before, up to what ends its status, and
+    /// the place of that.
+    last_status: ([u8; STATUS_LINE_BYTES], usize),
     slow_requests: Vec<SlowRequest>,
 }
 
@@ -108,8 +113,23 @@ impl Http {
     }
 
     fn response(&mut self, payload: &Payload<'_>) -> bool {
+        // Most servers answer as before.
+        let line = payload.bytes.first_chunk();
+        if line.is_some_and(|line| *line == self.last_status.0)
+            && let Some((status, count)) = self.statuses.get_mut(self.last_status.1)
+        {
+            *count = count.saturating_add(1);
+            let status = *status;
+            self.metadata(payload.exchange).status = status;
+            return true;
+        }
         let Some(status) = http::status(payload.bytes) else { return false };
         self.metadata(payload.exchange).status = status;
+        if let Some(line) = line
+            && let Some(place) = self.statuses.iter().position(|(known, _)| *known == status)
+        {
+            self.last_status = (*line, place);
+        }
         let known = self.statuses.iter_mut().find(|(known, _)| *known == status);
         if let Some((_, count)) = known {
             *count = count.saturating_add(1);

@@ -298,7 +298,7 @@ impl Collector {
             && tcp.length > 0
             && event.kind == SegmentKind::New
         {
-            self.dns_queries.take_segment(ip, tcp, at);
+            self.dns_queries.take_segment(&{ *ip }, &{ *tcp }, at);
         }
         if let Some(exchange) = &event.exchange
             && let Some(duration) = exchange.total()

@@ -161,10 +161,10 @@ impl Direction {
 
     /// Notes what the last data of this end left of its peer's window. `loop_time` is the time from
     /// the capture point to this end and back: so old is the window that this end knew.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_window_use(
         &mut self,
-        tcp: &Tcp<'_>,
+        length: u32,
         peer: &Direction,
         at: Nanos,
         loop_time: Nanos,
@@ -173,7 +173,7 @@ impl Direction {
         // (`tcp_bound_to_half_wnd`).
         let mss = self.mss().min(peer.max_window / 2).max(1);
         self.drained_at = OptionalTime::default();
-        self.is_small = tcp.length < mss;
+        self.is_small = length < mss;
         let then = at.saturating_sub(loop_time);
         let known_edge = self
             .right_edges

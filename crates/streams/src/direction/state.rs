@@ -157,7 +157,7 @@ impl Direction {
             // A segment that an offload put together has another checksum, or none.
             && tcp.length <= mss
         {
-            recovery.verify_checksum(ip);
+            recovery.verify_checksum(&{ *ip });
         }
     }
 

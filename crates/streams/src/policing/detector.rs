@@ -74,7 +74,7 @@ struct Recording {
 impl PolicerDetector {
     /// A segment with data passed the capture point. `headers` are the bytes of its packet that
     /// are no data, from the IP header on.
-    #[inline]
+    #[inline(always)]
     pub fn sent(
         &mut self,
         kind: SegmentKind,
@@ -95,6 +95,17 @@ impl PolicerDetector {
             self.bytes = self.bytes.saturating_add(length.saturating_add(headers));
             return;
         }
+        self.begin_recording(kind, from, length, headers, at);
+    }
+
+    fn begin_recording(
+        &mut self,
+        kind: SegmentKind,
+        from: Sequence,
+        length: u32,
+        headers: u32,
+        at: Nanos,
+    ) {
         let packets = u32::from(PACKETS_BEFORE_RECORDING) - 1;
         let transmissions = Transmissions::after(self.began, self.bytes, packets);
         let mut recording = Box::new(Recording { transmissions, ..Recording::default() });

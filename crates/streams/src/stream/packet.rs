@@ -46,7 +46,8 @@ impl Stream {
             }
             return side;
         }
-        let side = self.take_any(build, side, ip, tcp, at, packet, event);
+        // Copies: what the short way uses stays in registers.
+        let side = self.take_any(build, side, &{ *ip }, &{ *tcp }, at, packet, event);
         self.note_calm();
         side
     }
@@ -192,7 +193,7 @@ impl Stream {
         }
         let (own, peer) = self.ends.own_and_peer(side);
         let loop_time = own.loop_time().unwrap_or(0);
-        own.sent.note_window_use(tcp, &peer.sent, at, loop_time);
+        own.sent.note_window_use(tcp.length, &peer.sent, at, loop_time);
         own.sent.verify_checksum(ip, tcp);
         if let Some(next) = own.sent.next_sequence() {
             let ip_header = if ip.source.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER };

@@ -15,13 +15,18 @@ impl Stream {
         let begins_request = self.exchanges.just_began(side, new);
         let first = tcp.payload.first().copied().unwrap_or(0);
         if self.is_in_tls_handshake || ApplicationProtocol::may_begin(first, begins_request) {
-            self.parse_protocol(side, tcp, at, begins_request);
+            self.parse_protocol(side, (tcp.payload, tcp.length), at, begins_request);
         }
     }
 
-    fn parse_protocol(&mut self, sender: Side, tcp: &Tcp<'_>, at: Nanos, begins_request: bool) {
+    fn parse_protocol(
+        &mut self,
+        sender: Side,
+        (bytes, length): (&[u8], u32),
+        at: Nanos,
+        begins_request: bool,
+    ) {
         let exchange = self.exchanges.count().wrapping_sub(1) as u32;
-        let (bytes, length) = (tcp.payload, tcp.length);
         let payload = Payload { sender, bytes, length, at, exchange, begins_request };
         if let Some(protocol) = &mut self.protocol {
             protocol.take(&payload);

@@ -264,6 +264,16 @@ impl Stream {
         if from_lower == self.client_is_lower { Side::Client } else { Side::Server }
     }
 
+    /// Whether it is the stream between these ends, of which the first is the lower one or not.
+    #[inline(always)]
+    pub(crate) fn has(&self, [sender, receiver]: [SocketAddr; 2], from_lower: bool) -> bool {
+        let (own, peer) = match self.side(from_lower) {
+            Side::Client => (&self.ends.client, &self.ends.server),
+            Side::Server => (&self.ends.server, &self.ends.client),
+        };
+        own.address == sender && peer.address == receiver
+    }
+
     /// As which end a side is reported: where no handshake shows the client, the end with the lower
     /// port is the server.
     pub fn role(&self, side: Side) -> Side {

@@ -10,7 +10,7 @@ use wire::packet::tcp::Flags;
 use wire::packet::{Decoded, Ip, Tcp};
 
 use super::first_packets::FirstPackets;
-use super::key::{Key, ends_of, key_of};
+use super::key::{ends_of, key_of};
 use super::known::KnownSockets;
 use crate::stream::{SegmentEvent, Stream};
 use crate::time::{LATEST, Nanos};
@@ -196,7 +196,7 @@ impl Table {
         };
         let streams = &mut self.streams;
         let is_same =
-            |place: &u32| streams.get(*place as usize).is_some_and(|one| has_key(one, &key));
+            |place: &u32| streams.get(*place as usize).is_some_and(|one| one.has(ends, from_lower));
         let place = match self.places.find(hash, is_same) {
             Some(place) => *place,
             None => {
@@ -263,9 +263,10 @@ impl Table {
 
     /// The stream between these two ends, in any order.
     pub fn find(&self, ends: [SocketAddr; 2]) -> Option<&Stream> {
-        let (key, _) = key_of(ends);
-        let is_same =
-            |place: &u32| self.streams.get(*place as usize).is_some_and(|one| has_key(one, &key));
+        let (key, from_lower) = key_of(ends);
+        let is_same = |place: &u32| {
+            self.streams.get(*place as usize).is_some_and(|one| one.has(ends, from_lower))
+        };
         let place = self.places.find(key.hash(&self.hasher), is_same)?;
         self.streams.get(*place as usize)
     }
@@ -273,9 +274,10 @@ impl Table {
     /// The same, to change it.
     #[cold]
     pub(crate) fn find_mut(&mut self, ends: [SocketAddr; 2]) -> Option<&mut Stream> {
-        let (key, _) = key_of(ends);
-        let is_same =
-            |place: &u32| self.streams.get(*place as usize).is_some_and(|one| has_key(one, &key));
+        let (key, from_lower) = key_of(ends);
+        let is_same = |place: &u32| {
+            self.streams.get(*place as usize).is_some_and(|one| one.has(ends, from_lower))
+        };
         let place = *self.places.find(key.hash(&self.hasher), is_same)?;
         self.streams.get_mut(place as usize)
     }
@@ -303,9 +305,4 @@ fn reserve(streams: &mut Vec<Stream>, max_streams: usize) {
 #[cold]
 fn hash_of(stream: &Stream, build: &DefaultHashBuilder) -> u64 {
     key_of(stream.addresses()).0.hash(build)
-}
-
-#[inline(always)]
-fn has_key(stream: &Stream, key: &Key) -> bool {
-    key_of(stream.addresses()).0 == *key
 }

@@ -104,12 +104,32 @@ impl Pcap {
         (end, Step::Packet(self.packet(head, bytes, length.max(captured))))
     }
 
+    /// Adds the whole records at the front of a buffer to `packets`, as many as there is room for, up
+    /// to one that is not as usual. Returns how many bytes they take.
+    #[inline]
+    pub(super) fn records<'a>(self, buffer: &'a [u8], packets: &mut Vec<Packet<'a>>) -> usize {
+        let mut rest = buffer;
+        if self.record_header_bytes != RECORD_HEADER_BYTES || self.swapped != Swapped::No {
+            return 0;
+        }
+        while packets.len() < packets.capacity()
+            && let Some((head, after)) = rest.split_first_chunk::<RECORD_HEADER_BYTES>()
+            && let (captured, length) = (self.order.u32(head, 8), self.order.u32(head, 12))
+            && captured as usize <= MAX_SNAP_LENGTH
+            && let Some((bytes, next)) = after.split_at_checked(captured as usize)
+        {
+            packets.push(self.packet(head, bytes, length.max(captured)));
+            rest = next;
+        }
+        buffer.len() - rest.len()
+    }
+
     #[inline(always)]
     fn packet<'a>(self, head: &[u8], bytes: &'a [u8], length: u32) -> Packet<'a> {
-        let seconds = i128::from(self.order.u32(head, 0)) * 1_000_000_000;
-        let fraction = i128::from(self.order.u32(head, 4));
+        let seconds = u64::from(self.order.u32(head, 0)) * 1_000_000_000;
+        let fraction = u64::from(self.order.u32(head, 4));
         let time_ns = seconds + if self.nanoseconds { fraction } else { fraction * 1000 };
-        Packet { time_ns: Some(time_ns), interface: 0, link: self.link, bytes, length, drops: None }
+        Packet { time_ns: Some(time_ns.into()), interface: 0, link: self.link, bytes, length, drops: None }
     }
 
     /// A record of which only the beginning is read.

@@ -3,7 +3,7 @@
 use super::file::FileState;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
-use super::types::{Damage, Interface, Step};
+use super::types::{Damage, Interface, Packet, Step};
 
 /// Reads one capture.
 #[derive(Debug, Default)]
@@ -35,6 +35,20 @@ impl Reader {
         };
         self.file.offset += taken as u64;
         (taken, step)
+    }
+
+    /// Adds the packets at the front of `buffer` to `packets`, for as long as there is room in it and
+    /// nothing needs more than to be parsed. Returns how many bytes that takes: [`Reader::step`] says
+    /// what comes next.
+    #[inline]
+    pub fn packets<'a>(&mut self, buffer: &'a [u8], packets: &mut Vec<Packet<'a>>) -> usize {
+        let Some(Format::Pcap(pcap)) = &self.format else { return 0 };
+        if self.file.skip.left > 0 {
+            return 0;
+        }
+        let taken = pcap.records(buffer, packets);
+        self.file.offset += taken as u64;
+        taken
     }
 
     /// Bytes so far of a record that is being skipped; 0: none is.
