@@ -63,14 +63,32 @@ impl DuplicateFilter {
                 return true;
             }
         }
+        self.keep(hash, now, ip.ttl);
+        false
+    }
+
+    /// Remembers a packet that cannot be a duplicate: it goes beyond all before it.
+    #[inline(always)]
+    pub(crate) fn remember(
+        &mut self,
+        build: &DefaultHashBuilder,
+        ip: &Ip<'_>,
+        tcp: &Tcp<'_>,
+        timestamps: Option<(u32, u32)>,
+        at: Nanos,
+    ) {
+        self.keep(header_hash(build, ip, tcp, timestamps), (at >> TICK_BITS) as u32, ip.ttl);
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, hash: u32, now: u32, ttl: u8) {
         let slot = usize::from(self.next) % MAX_PACKETS;
         if let (Some(known), Some(then), Some(hops)) =
             (self.hashes.get_mut(slot), self.times.get_mut(slot), self.hops.get_mut(slot))
         {
-            (*known, *then, *hops) = (hash, now, ip.ttl);
+            (*known, *then, *hops) = (hash, now, ttl);
         }
         self.next = self.next.wrapping_add(1);
-        false
     }
 }
 

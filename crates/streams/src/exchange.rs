@@ -53,7 +53,7 @@ pub(crate) struct Exchanges {
 
 impl Exchanges {
     /// New data passed; the exchange that this ends is written to `ended`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn data(
         &mut self,
         sender: Side,

@@ -44,7 +44,7 @@ impl Run {
 
 impl PathMtu {
     /// New data passes; no packet may have more than `mss` bytes of it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sent(&mut self, from: Sequence, to: Sequence, length: u32, mss: u32) {
         if length == self.run.length && from == self.run.to {
             self.run.to = to;

@@ -264,7 +264,7 @@ impl RoundTripTimer {
 impl RoundTripTimes {
     /// Adds a sample, and the bytes in flight meanwhile. A time that cannot be one is ignored:
     /// clocks of captures step back now and then.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, sample: Nanos, flight: u64) -> Option<Nanos> {
         if !(0..=MAX_ROUND_TRIP).contains(&sample) {
             return None;
@@ -310,7 +310,7 @@ impl RoundTripTimes {
     }
 
     /// Adds a time that shows load, and may not be that of the path alone.
-    #[inline]
+    #[inline(always)]
     fn add_under_load(&mut self, sample: Nanos, flight: u64) {
         self.max = self.max().map_or(sample, |max| max.max(sample)).into();
         if self.samples > SAMPLES_BEFORE_LOAD {

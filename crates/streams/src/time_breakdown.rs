@@ -128,7 +128,7 @@ impl TimeAttribution {
 
     /// Attributes all time up to this moment: at most so much of it to one category, the rest to
     /// another.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn attribute_split(
         &mut self,
         end: &mut CategoryTimes,

@@ -112,17 +112,36 @@ impl Http {
         if payload.begins_request { self.request(payload) } else { self.response(payload) }
     }
 
-    fn response(&mut self, payload: &Payload<'_>) -> bool {
-        // Most servers answer as before.
-        let line = payload.bytes.first_chunk();
-        if line.is_some_and(|line| *line == self.last_status.0)
-            && let Some((status, count)) = self.statuses.get_mut(self.last_status.1)
-        {
+    /// Takes the status line of before: most servers answer with the same one.
+    #[inline(always)]
+    pub(super) fn repeats_status(&mut self, bytes: &[u8], exchange: u32) -> bool {
+        let repeats = bytes.first_chunk().is_some_and(|line| *line == self.last_status.0);
+        if repeats && let Some((status, count)) = self.statuses.get_mut(self.last_status.1) {
             *count = count.saturating_add(1);
             let status = *status;
-            self.metadata(payload.exchange).status = status;
+            self.metadata(exchange).status = status;
             return true;
         }
+        false
+    }
+
+    /// Takes the request line of before: most clients send the same one.
+    #[inline(always)]
+    pub(super) fn repeats_request(&mut self, bytes: &[u8], exchange: u32) -> bool {
+        let line = self.lines.get(self.current.line).as_bytes();
+        let rest = bytes.strip_prefix(line).filter(|_| !line.is_empty());
+        let repeats = rest.is_some_and(|rest| rest.starts_with(b" HTTP/1."));
+        if repeats {
+            self.metadata(exchange).has_request = true;
+        }
+        repeats
+    }
+
+    fn response(&mut self, payload: &Payload<'_>) -> bool {
+        if self.repeats_status(payload.bytes, payload.exchange) {
+            return true;
+        }
+        let line = payload.bytes.first_chunk();
         let Some(status) = http::status(payload.bytes) else { return false };
         self.metadata(payload.exchange).status = status;
         if let Some(line) = line
@@ -140,11 +159,7 @@ impl Http {
     }
 
     fn request(&mut self, payload: &Payload<'_>) -> bool {
-        // Most clients send the same line again.
-        let line = self.lines.get(self.current.line).as_bytes();
-        let rest = payload.bytes.strip_prefix(line).filter(|_| !line.is_empty());
-        if rest.is_some_and(|rest| rest.starts_with(b" HTTP/1.")) {
-            self.metadata(payload.exchange).has_request = true;
+        if self.repeats_request(payload.bytes, payload.exchange) {
             return true;
         }
         let Some(request) = http::request(payload.bytes) else { return false };

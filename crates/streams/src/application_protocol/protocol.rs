@@ -31,6 +31,15 @@ impl ApplicationProtocol {
         self.tls.as_ref().is_some_and(|tls| !tls.is_over())
     }
 
+    /// Takes a request or a response that begins as one before. Returns whether it does.
+    #[inline(always)]
+    pub(crate) fn repeats(&mut self, bytes: &[u8], exchange: u32, begins_request: bool) -> bool {
+        match begins_request {
+            true => self.http.repeats_request(bytes, exchange),
+            false => self.http.repeats_status(bytes, exchange),
+        }
+    }
+
     /// Takes new data. Returns whether any of it was understood.
     pub(crate) fn take(&mut self, payload: &Payload<'_>) -> bool {
         let is_tls = match &mut self.tls {

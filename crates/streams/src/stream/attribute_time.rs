@@ -99,6 +99,7 @@ impl Stream {
     }
 
     /// The category of the time that an end takes before it begins to send.
+    #[inline]
     fn own_time_category(&self, side: Side, last_sender: Option<Side>) -> TimeCategory {
         let is_response = match self.exchanges.requester() {
             _ if last_sender.is_none() => side == Side::Server,
@@ -114,6 +115,7 @@ impl Stream {
     }
 
     /// How much of the time before an end's answer the path took at least.
+    #[inline]
     fn path_of_answer(&self, side: Side, at: Nanos, own_time: TimeCategory) -> Nanos {
         let loop_time = self.ends.get(side).loop_time();
         if own_time != TimeCategory::ServerThink {

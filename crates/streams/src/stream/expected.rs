@@ -52,9 +52,7 @@ impl Stream {
         let timestamps = tcp.time_stamps();
         let (own, peer) = self.ends.own_and_peer(side);
         let Some(expected) = own.sent.expects(tcp, &peer.sent) else { return false };
-        if self.duplicates.is_duplicate(build, ip, tcp, timestamps, at) {
-            return false;
-        }
+        self.duplicates.remember(build, ip, tcp, timestamps, at);
         self.last = at;
         let new = (u64::from(tcp.length), own.sent.last_data_at);
         own.sent.take_expected(&expected, tcp, timestamps, at, (ip.ecn, ip.ttl), &mut peer.sent);

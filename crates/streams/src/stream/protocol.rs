@@ -27,6 +27,12 @@ impl Stream {
         begins_request: bool,
     ) {
         let exchange = self.exchanges.count().wrapping_sub(1) as u32;
+        if !self.is_in_tls_handshake
+            && let Some(protocol) = &mut self.protocol
+            && protocol.repeats(bytes, exchange, begins_request)
+        {
+            return;
+        }
         let payload = Payload { sender, bytes, length, at, exchange, begins_request };
         if let Some(protocol) = &mut self.protocol {
             protocol.take(&payload);

@@ -21,6 +21,21 @@ use crate::throughput::ShapedThroughput;
 use crate::time::{Nanos, OptionalTime};
 use crate::time_breakdown::{CategoryTimes, PerCategory, TimeAttribution};
 
+/// Address and port of IPv4 in one number.
+#[inline(always)]
+pub(crate) fn v4_number(end: SocketAddr) -> Option<u64> {
+    match end {
+        SocketAddr::V4(end) => Some(u64::from(end.ip().to_bits()) << 16 | u64::from(end.port())),
+        SocketAddr::V6(_) => None,
+    }
+}
+
+/// Two of them, in any order.
+#[inline(always)]
+pub(crate) fn v4_pair(a: u64, b: u64) -> u128 {
+    u128::from(a.min(b)) << 64 | u128::from(a.max(b))
+}
+
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum StreamState {
@@ -46,6 +61,8 @@ pub struct Stream {
     pub number: u64,
     /// The two ends.
     pub ends: Ends<End>,
+    /// Both addresses and ports in one number, the lower one first, if they are of IPv4; otherwise 0.
+    v4_ends: u128,
     /// Whether the client's address is the lower one: so the sender of a packet is known.
     pub(super) client_is_lower: bool,
     /// Whether the handshake showed which end is the client.
@@ -235,6 +252,7 @@ impl Stream {
         Stream {
             number,
             ends: Ends { client: End::new(sender), server: End::new(receiver) },
+            v4_ends: v4_number(sender).zip(v4_number(receiver)).map_or(0, |(a, b)| v4_pair(a, b)),
             client_is_lower: sender_is_lower,
             roles_known: false,
             roles_of_sockets: false,
@@ -267,6 +285,10 @@ impl Stream {
     /// Whether it is the stream between these ends, of which the first is the lower one or not.
     #[inline(always)]
     pub(crate) fn has(&self, [sender, receiver]: [SocketAddr; 2], from_lower: bool) -> bool {
+        let [own_v4, peer_v4] = [sender, receiver].map(v4_number);
+        if let (Some(own), Some(peer)) = (own_v4, peer_v4) {
+            return self.v4_ends == v4_pair(own, peer);
+        }
         let (own, peer) = match self.side(from_lower) {
             Side::Client => (&self.ends.client, &self.ends.server),
             Side::Server => (&self.ends.server, &self.ends.client),

@@ -115,6 +115,7 @@ impl Stream {
     }
 
     /// The response of one end is over: whether it was policed.
+    #[inline]
     pub(super) fn judge_policer(&mut self, side: Side, exchange: u32) {
         let end = self.ends.get_mut(side);
         if let Some(found) = end.sent.policer.end_response() {

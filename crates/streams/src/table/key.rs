@@ -1,10 +1,12 @@
 //! The two ends of a stream as a key, the lower one first.
 
 use std::hash::BuildHasher as _;
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use hashbrown::DefaultHashBuilder;
 use wire::packet::{Ip, Tcp};
+
+use crate::stream::{v4_number, v4_pair};
 
 /// Addresses and ports of both ends, the lower one first; those of IPv4 fit into one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,11 +34,8 @@ pub(super) fn ends_of(ip: &Ip<'_>, tcp: &Tcp<'_>) -> [SocketAddr; 2] {
 /// The key of two ends, and whether the first of them is the lower one.
 #[inline(always)]
 pub(super) fn key_of([a, b]: [SocketAddr; 2]) -> (Key, bool) {
-    if let (SocketAddr::V4(a), SocketAddr::V4(b)) = (a, b) {
-        let number =
-            |end: SocketAddrV4| u64::from(end.ip().to_bits()) << 16 | u64::from(end.port());
-        let (a, b) = (number(a), number(b));
-        return (Key::V4(u128::from(a.min(b)) << 64 | u128::from(a.max(b))), a <= b);
+    if let (Some(a), Some(b)) = (v4_number(a), v4_number(b)) {
+        return (Key::V4(v4_pair(a, b)), a <= b);
     }
     let numbers = |end: SocketAddr| match end.ip() {
         IpAddr::V4(ip) => (ip.to_ipv6_mapped().to_bits(), end.port()),
