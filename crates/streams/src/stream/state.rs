@@ -282,18 +282,10 @@ impl Stream {
         if from_lower == self.client_is_lower { Side::Client } else { Side::Server }
     }
 
-    /// Whether it is the stream between these ends, of which the first is the lower one or not.
+    /// Both addresses and ports in one number, if they are of IPv4; otherwise 0.
     #[inline(always)]
-    pub(crate) fn has(&self, [sender, receiver]: [SocketAddr; 2], from_lower: bool) -> bool {
-        let [own_v4, peer_v4] = [sender, receiver].map(v4_number);
-        if let (Some(own), Some(peer)) = (own_v4, peer_v4) {
-            return self.v4_ends == v4_pair(own, peer);
-        }
-        let (own, peer) = match self.side(from_lower) {
-            Side::Client => (&self.ends.client, &self.ends.server),
-            Side::Server => (&self.ends.server, &self.ends.client),
-        };
-        own.address == sender && peer.address == receiver
+    pub(crate) fn v4_ends(&self) -> u128 {
+        self.v4_ends
     }
 
     /// As which end a side is reported: where no handshake shows the client, the end with the lower

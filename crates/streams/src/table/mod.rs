@@ -6,11 +6,13 @@
 //! - `key`: the two ends as a key
 //! - `first_packets`: the packets that began a stream
 //! - `known`: connections that were open before the capture
+//! - `recent`: where the streams of the latest packets are
 //! - `streams`: the table
 
 mod first_packets;
 mod key;
 mod known;
+mod recent;
 mod streams;
 
 pub(crate) use first_packets::FirstPackets;

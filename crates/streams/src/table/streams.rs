@@ -10,7 +10,8 @@ use wire::packet::tcp::Flags;
 use wire::packet::{Decoded, Ip, Tcp};
 
 use super::first_packets::FirstPackets;
-use super::key::{ends_of, key_of};
+use super::key::{Key, ends_of, key_of};
+use super::recent::RecentPlaces;
 use super::known::KnownSockets;
 use crate::stream::{SegmentEvent, Stream};
 use crate::time::{LATEST, Nanos};
@@ -35,6 +36,8 @@ pub struct Table {
     /// Places in `streams`, by the ends.
     places: HashTable<u32>,
     streams: Vec<Stream>,
+    /// Places of the streams of the latest packets.
+    recent: RecentPlaces,
     /// Streams so far.
     count: u64,
     /// Number of the packet that is taken next.
@@ -196,9 +199,10 @@ impl Table {
         };
         let streams = &mut self.streams;
         let is_same =
-            |place: &u32| streams.get(*place as usize).is_some_and(|one| one.has(ends, from_lower));
-        let place = match self.places.find(hash, is_same) {
-            Some(place) => *place,
+            |place: &u32| streams.get(*place as usize).is_some_and(|one| has_key(one, &key));
+        let found = Some(self.recent.get(hash)).filter(is_same);
+        let place = match found.or_else(|| self.places.find(hash, is_same).copied()) {
+            Some(place) => place,
             None => {
                 let place = match self.free.pop() {
                     Some(place) => {
@@ -221,6 +225,7 @@ impl Table {
                 place
             }
         };
+        self.recent.set(hash, place);
         let stream = stream_at(streams, place);
         let mut side = stream.side(from_lower);
         if stream.is_reopened_by(side, tcp) {
@@ -263,10 +268,9 @@ impl Table {
 
     /// The stream between these two ends, in any order.
     pub fn find(&self, ends: [SocketAddr; 2]) -> Option<&Stream> {
-        let (key, from_lower) = key_of(ends);
-        let is_same = |place: &u32| {
-            self.streams.get(*place as usize).is_some_and(|one| one.has(ends, from_lower))
-        };
+        let (key, _) = key_of(ends);
+        let is_same =
+            |place: &u32| self.streams.get(*place as usize).is_some_and(|one| has_key(one, &key));
         let place = self.places.find(key.hash(&self.hasher), is_same)?;
         self.streams.get(*place as usize)
     }
@@ -274,10 +278,9 @@ impl Table {
     /// The same, to change it.
     #[cold]
     pub(crate) fn find_mut(&mut self, ends: [SocketAddr; 2]) -> Option<&mut Stream> {
-        let (key, from_lower) = key_of(ends);
-        let is_same = |place: &u32| {
-            self.streams.get(*place as usize).is_some_and(|one| one.has(ends, from_lower))
-        };
+        let (key, _) = key_of(ends);
+        let is_same =
+            |place: &u32| self.streams.get(*place as usize).is_some_and(|one| has_key(one, &key));
         let place = *self.places.find(key.hash(&self.hasher), is_same)?;
         self.streams.get_mut(place as usize)
     }
@@ -305,4 +308,14 @@ fn reserve(streams: &mut Vec<Stream>, max_streams: usize) {
 #[cold]
 fn hash_of(stream: &Stream, build: &DefaultHashBuilder) -> u64 {
     key_of(stream.addresses()).0.hash(build)
+}
+
+/// Whether a stream is the one with this key; one that was evicted has none.
+#[inline(always)]
+fn has_key(stream: &Stream, key: &Key) -> bool {
+    let is_same = match key {
+        Key::V4(ends) => stream.v4_ends() == *ends,
+        Key::V6(..) => key_of(stream.addresses()).0 == *key,
+    };
+    is_same && !stream.is_evicted
 }
