@@ -64,3 +64,53 @@ impl Stream {
         true
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::cell::Cell;
+    use std::ops::ControlFlow;
+
+    use sys::capture::Capture;
+
+    use super::*;
+    use crate::Collector;
+
+    thread_local! {
+        /// Packets that this thread has taken both ways.
+        static COMPARED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// A packet was taken the short way and the long one: all that is known must be the same.
+    pub(in crate::stream) fn compare(short: (&Stream, &SegmentEvent), long: (&Stream, &SegmentEvent)) {
+        assert_eq!(format!("{short:?}"), format!("{long:?}"), "the short way and the long one");
+        COMPARED.set(COMPARED.get() + 1);
+    }
+
+    /// Packets of each capture that are compared.
+    const PACKETS: usize = 2_000;
+
+    #[test]
+    fn the_short_way_leads_where_the_long_one_does() {
+        for folder in ["labelled", "policing", "wild"] {
+            let Some(folder) = test_support::captures(folder) else { return };
+            let files = std::fs::read_dir(&folder).expect("a folder").flatten();
+            let (mut packets, before) = (0, COMPARED.get());
+            for file in files.filter(|file| file.path().is_file()) {
+                let Ok(mut capture) = Capture::open(&file.path()) else { continue };
+                let (mut collector, mut left) = (Collector::new(None), PACKETS);
+                let read = capture.for_each_packet(|packet| {
+                    collector.take(&packet);
+                    left -= 1;
+                    if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                // Some are damaged on purpose.
+                if read.is_ok() {
+                    packets += collector.packets();
+                }
+            }
+            let compared = COMPARED.get() - before;
+            println!("{}: {compared} of {packets} packets", folder.display());
+            assert!(compared > packets / 10, "{compared} of {packets} packets");
+        }
+    }
+}

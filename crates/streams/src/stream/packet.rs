@@ -41,8 +41,7 @@ impl Stream {
                 let mut other_event = SegmentEvent::default();
                 other.take_any(build, side, ip, tcp, at, packet, &mut other_event);
                 other.note_calm();
-                let both = (format!("{self:?} {event:?}"), format!("{other:?} {other_event:?}"));
-                assert_eq!(both.0, both.1, "the short way and the long one");
+                super::expected::tests::compare((self, event), (&other, &other_event));
             }
             return side;
         }
