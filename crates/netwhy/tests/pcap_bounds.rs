@@ -73,6 +73,35 @@ fn many_streams_take_bounded_memory() {
     assert_eq!(rows.lines().count(), 1 + STREAMS as usize);
 }
 
+/// With more memory, more streams are kept.
+#[test]
+fn more_memory_keeps_more_streams() {
+    let file = syns(STREAMS);
+    for threads in ["1", "2"] {
+        let mut netwhy = Command::new(env!("CARGO_BIN_EXE_netwhy"));
+        netwhy.arg("pcap").arg(file.path()).args([
+            "--memory",
+            "1G",
+            "--threads",
+            threads,
+            "--json",
+        ]);
+        let output = netwhy.output().expect("netwhy");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        assert_eq!(report["packets"]["streams"], STREAMS);
+        let missing = report["missing_evidence"].to_string();
+        assert!(!missing.contains("memory"), "{missing}");
+    }
+    for (given, why) in [("5", "between 32M and 1T"), ("much", "a number with M, G or T")] {
+        let mut netwhy = Command::new(env!("CARGO_BIN_EXE_netwhy"));
+        netwhy.arg("pcap").arg(file.path()).args(["--memory", given]);
+        let output = netwhy.output().expect("netwhy");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+    }
+}
+
 /// Whatever the limit is: a report, or one line that says what is wrong.
 #[test]
 fn too_little_memory_is_an_error_of_one_line() {

@@ -1,8 +1,8 @@
 //! What the clients of a capture tried: a connection that fails costs something only if its client
 //! waited for just that one.
 
-use std::collections::hash_map::{Entry, HashMap};
 use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 

@@ -75,8 +75,15 @@ pub struct MemoryLimits {
 impl MemoryLimits {
     /// Those of a capture file.
     pub const FILE: MemoryLimits = MemoryLimits { streams: 100_000, bytes: 224 << 20 };
+    /// What an open stream takes, and its place in the table.
+    const STREAM_BYTES: usize = 2 << 10;
     /// Fewest bytes: sums take some, however few the streams.
     const MIN_BYTES: usize = 8 << 20;
+
+    /// As many streams as so many bytes have room for.
+    pub fn of(bytes: usize) -> Self {
+        MemoryLimits { streams: bytes / Self::STREAM_BYTES, bytes }
+    }
 
     /// Those of each of several collectors.
     #[must_use]

@@ -44,7 +44,8 @@ impl Direction {
             & (tcp.length <= self.max_segment)
             & (to <= self.right_edge)
             & (acknowledged <= peer.next)
-            & (acknowledged > peer.acknowledged || (has_data & (acknowledged == peer.acknowledged)))
+            & (acknowledged > peer.acknowledged
+                || (has_data & (acknowledged == peer.acknowledged)))
             & (window >= self.calm_window)
             & tcp.has_plain_options();
         is_expected.then_some(Expected { to, acknowledged, window })

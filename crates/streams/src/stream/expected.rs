@@ -81,7 +81,10 @@ pub(super) mod tests {
     }
 
     /// A packet was taken the short way and the long one: all that is known must be the same.
-    pub(in crate::stream) fn compare(short: (&Stream, &SegmentEvent), long: (&Stream, &SegmentEvent)) {
+    pub(in crate::stream) fn compare(
+        short: (&Stream, &SegmentEvent),
+        long: (&Stream, &SegmentEvent),
+    ) {
         assert_eq!(format!("{short:?}"), format!("{long:?}"), "the short way and the long one");
         COMPARED.set(COMPARED.get() + 1);
     }

@@ -21,5 +21,5 @@ mod state;
 mod syn_retries;
 mod transfer;
 
-pub(crate) use state::{ServiceIndex, v4_number, v4_pair};
 pub use state::{End, Handshake, SegmentEvent, Stream, StreamState};
+pub(crate) use state::{ServiceIndex, v4_number, v4_pair};

@@ -11,8 +11,8 @@ use wire::packet::{Decoded, Ip, Tcp};
 
 use super::first_packets::FirstPackets;
 use super::key::{Key, ends_of, key_of};
-use super::recent::RecentPlaces;
 use super::known::KnownSockets;
+use super::recent::RecentPlaces;
 use crate::stream::{SegmentEvent, Stream};
 use crate::time::{LATEST, Nanos};
 

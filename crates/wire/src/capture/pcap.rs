@@ -129,7 +129,14 @@ impl Pcap {
         let seconds = u64::from(self.order.u32(head, 0)) * 1_000_000_000;
         let fraction = u64::from(self.order.u32(head, 4));
         let time_ns = seconds + if self.nanoseconds { fraction } else { fraction * 1000 };
-        Packet { time_ns: Some(time_ns.into()), interface: 0, link: self.link, bytes, length, drops: None }
+        Packet {
+            time_ns: Some(time_ns.into()),
+            interface: 0,
+            link: self.link,
+            bytes,
+            length,
+            drops: None,
+        }
     }
 
     /// A record of which only the beginning is read.

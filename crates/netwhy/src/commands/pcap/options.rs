@@ -1,8 +1,11 @@
 //! The options of `netwhy pcap`, and which of them exclude each other.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use streams::MemoryLimits;
+use text::parse::Powers;
 
 use super::filter::Filter;
 use crate::options::ReportOptions;
@@ -36,6 +39,8 @@ A filter selects streams:
 
 Exit codes: 0 done, 1 a finding at or above --fail-on, 2 usage, 3 cannot read.";
 
+/// What --memory may be: sums and tables take some, however few the streams.
+const MEMORY: RangeInclusive<usize> = 32 << 20..=1 << 40;
 /// Packets of the ladder when the user does not choose how many.
 const DEFAULT_LADDER_PACKETS: usize = 40;
 /// Most packets of the ladder: each takes memory.
@@ -111,8 +116,20 @@ pub(crate) struct PcapOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) threads: Option<u32>,
 
+    /// Memory for the streams, 32M to 1T: about 2 KiB each; beyond it, those that have
+    /// been idle for longest count as ended [default: 224M, for 100,000 streams]
+    #[arg(long, value_name = "SIZE", value_parser = memory, conflicts_with = "client")]
+    pub(crate) memory: Option<usize>,
+
     #[command(flatten)]
     pub(crate) report: ReportOptions,
+}
+
+impl PcapOptions {
+    /// How much the streams may take.
+    pub(super) fn limits(&self) -> MemoryLimits {
+        self.memory.map_or(MemoryLimits::FILE, MemoryLimits::of)
+    }
 }
 
 /// The stream that is shown in depth.
@@ -142,6 +159,13 @@ pub(crate) enum TableName {
     Streams,
     Exchanges,
     Events,
+}
+
+fn memory(text: &str) -> Result<usize, String> {
+    let size = text::parse::bytes(text, Powers::Binary);
+    let size = size.ok_or("must be a number with M, G or T: 2G")?;
+    let size = usize::try_from(size).ok().filter(|size| MEMORY.contains(size));
+    size.ok_or("must be between 32M and 1T".to_string())
 }
 
 fn ladder(text: &str) -> Result<usize, String> {

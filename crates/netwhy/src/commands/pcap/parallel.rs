@@ -65,7 +65,7 @@ fn in_parallel(
             .map(|number| {
                 let thread = thread::Builder::new().name(format!("share {number}"));
                 thread.spawn_scoped(scope, move || {
-                    read_share(files, (number, threads), stop, has_too_many)
+                    read_share(files, share(number, threads, options.limits()), stop, has_too_many)
                 })
             })
             .collect();
@@ -74,7 +74,7 @@ fn in_parallel(
             return Ok(None);
         };
         let stop_of_all = std::mem::replace(&mut reader.stop, stop.clone());
-        reader.collector = share(0, threads);
+        reader.collector = share(0, threads, options.limits());
         let result = reader.read_files(options);
         reader.stop = stop_of_all;
         if reader.collector.has_too_many_streams() {
@@ -99,8 +99,8 @@ fn in_parallel(
 }
 
 /// The collector of one of several threads.
-fn share(number: u32, threads: u32) -> Collector {
-    Collector::shard(number, threads).limited(MemoryLimits::FILE.shared_by(threads))
+fn share(number: u32, threads: u32, limits: MemoryLimits) -> Collector {
+    Collector::shard(number, threads).limited(limits.shared_by(threads))
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send>) -> anyhow::Result<Collector> {
@@ -111,11 +111,10 @@ fn panicked(_: Box<dyn std::any::Any + Send>) -> anyhow::Result<Collector> {
 /// Reads one share of the streams of all files. The first thread reports what is wrong with them.
 fn read_share(
     files: &[PathBuf],
-    (number, threads): (u32, u32),
+    mut collector: Collector,
     stop: &Stop,
     has_too_many: &AtomicBool,
 ) -> anyhow::Result<Collector> {
-    let mut collector = share(number, threads);
     for file in files {
         let mut capture = open(file, stop)?;
         let read = capture.for_each_batch(|packets| {

@@ -23,12 +23,13 @@ use session::packets::{beyond_memory, evidence};
 const PACKETS_PER_CHECK: u64 = 4096;
 
 /// What to do about a capture with more streams than fit into memory.
-const HOW_TO_FIT: &str = "analyse a part of it, by time (editcap -i 60 FILE PART) or by address (tcpdump -r \
+const HOW_TO_FIT: &str = "give it more memory (--memory 2G), or analyse a part of it, by time (editcap -i 60 FILE PART) or by address (tcpdump -r \
                           FILE -w PART host ADDRESS)";
 
 /// A capture that is being read.
 pub(super) struct CaptureReader {
     pub(super) collector: Collector,
+    limits: MemoryLimits,
     is_watched: bool,
     annotated: Option<Annotated>,
     progress: ProgressBar,
@@ -51,25 +52,30 @@ impl CaptureReader {
         let filter = watcher.as_ref().and_then(|watcher| watcher.filter.as_ref());
         let filter = filter.map(|filter| filter.text().to_string());
         let names = options.files.iter().map(|file| file.display().to_string()).collect();
-        let mut reader = CaptureReader::with_progress(names, stop, progress_bar(!options.follow));
+        let progress = progress_bar(!options.follow);
+        let mut reader = CaptureReader::with_progress(names, options.limits(), stop, progress);
         reader.filter = filter;
         if let Some(watcher) = watcher {
             reader.is_watched = true;
-            reader.collector = Collector::watched_by(Box::new(watcher)).limited(MemoryLimits::FILE);
+            reader.collector = Collector::watched_by(Box::new(watcher)).limited(reader.limits);
         }
         reader
     }
 
     /// Reads no files: the caller hands over the packets.
     pub(super) fn without_files(names: Vec<String>, limits: MemoryLimits, stop: &Stop) -> Self {
-        let mut reader = CaptureReader::with_progress(names, stop, progress_bar(true));
-        reader.collector = Collector::new(None).limited(limits);
-        reader
+        CaptureReader::with_progress(names, limits, stop, progress_bar(true))
     }
 
-    fn with_progress(names: Vec<String>, stop: &Stop, progress: ProgressBar) -> Self {
+    fn with_progress(
+        names: Vec<String>,
+        limits: MemoryLimits,
+        stop: &Stop,
+        progress: ProgressBar,
+    ) -> Self {
         CaptureReader {
-            collector: Collector::new(None).limited(MemoryLimits::FILE),
+            collector: Collector::new(None).limited(limits),
+            limits,
             is_watched: false,
             annotated: None,
             progress,
@@ -169,7 +175,7 @@ impl CaptureReader {
 
     /// Forgets what was read.
     pub(super) fn begin_again(&mut self) {
-        self.collector = Collector::new(None).limited(MemoryLimits::FILE);
+        self.collector = Collector::new(None).limited(self.limits);
         (self.dropped_by_capture, self.missing) = (0, Vec::new());
     }
 
