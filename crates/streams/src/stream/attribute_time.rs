@@ -34,7 +34,7 @@ impl Stream {
         let spurious_at = self.spurious_at.take();
         let delayed_ack = stall.filter(|stall| stall.reason == StallReason::DelayedAck);
         if kind.is_retransmission() || kind == SegmentKind::WindowProbe || delayed_ack.is_some() {
-            self.attribute_trouble(side, kind, delayed_ack, at);
+            self.attribute_problem(side, kind, delayed_ack, at);
         } else if last_sender == Some(side) {
             if let Some(spurious_at) = spurious_at {
                 self.attribute_until(spurious_at, side, TimeCategory::Loss);
@@ -59,7 +59,7 @@ impl Stream {
     }
 
     /// A retransmission, a window probe, or data that a stall held back passes.
-    fn attribute_trouble(
+    fn attribute_problem(
         &mut self,
         side: Side,
         kind: SegmentKind,

@@ -1,9 +1,9 @@
 //! A short way for most packets: those that are as expected, of a stream in which nothing is wrong.
 //!
 //! The next data in order, or an acknowledgement of more than before, with room left in every window
-//! (header prediction: RFC 1323, A.4; `tcp_rcv_established` of Linux). It changes what
+//! (header prediction, as in kernels: `tcp_rcv_established` of Linux). It changes what
 //! [`Stream::take_any`] would change, without the questions that only other packets need: where tests
-//! are built, each such packet is taken both ways, and the results are compared.
+//! are built, each such packet is taken the long way too, and the results are compared.
 
 use hashbrown::DefaultHashBuilder;
 use model::Side;
@@ -76,7 +76,7 @@ pub(super) mod tests {
     use crate::Collector;
 
     thread_local! {
-        /// Packets that this thread has taken both ways.
+        /// Packets that this thread has taken the long way too.
         static COMPARED: Cell<u64> = const { Cell::new(0) };
     }
 
