@@ -12,6 +12,8 @@ pub struct CpuShortage {
     pub waiting: Option<f64>,
     /// Share of the CPU time that the hypervisor took (steal, `/proc/stat`).
     pub stolen: Option<f64>,
+    /// Share of the CPU time in which the CPUs were busy, with everything on this machine.
+    pub busy: Option<f64>,
 }
 
 /// The state from which a shortage is measured.
@@ -27,6 +29,8 @@ pub(crate) struct CpuMeter {
 struct CpuTime {
     total: u64,
     steal: u64,
+    /// Idle, or idle while a disk is waited for.
+    idle: u64,
 }
 
 impl CpuMeter {
@@ -39,11 +43,15 @@ impl CpuMeter {
         let waited = read_waited().zip(self.waited).map(|(now, before)| now.saturating_sub(before));
         let elapsed = self.started.elapsed().as_secs_f64();
         let waiting = waited.filter(|_| elapsed > 0.0).map(|time| time.as_secs_f64() / elapsed);
-        let stolen = read_cpu_time().zip(self.cpu).and_then(|(now, before)| {
+        let now = read_cpu_time();
+        let share = |part: fn(&CpuTime) -> u64| {
+            let (now, before) = now.as_ref().zip(self.cpu.as_ref())?;
             let total = now.total.checked_sub(before.total).filter(|total| *total > 0)?;
-            Some(now.steal.checked_sub(before.steal)? as f64 / total as f64)
-        });
-        CpuShortage { waiting: waiting.map(|share| share.min(1.0)), stolen }
+            Some(part(now).checked_sub(part(before))? as f64 / total as f64)
+        };
+        let stolen = share(|time| time.steal);
+        let busy = share(|time| time.total - time.idle);
+        CpuShortage { waiting: waiting.map(|share| share.min(1.0)), stolen, busy }
     }
 }
 
@@ -69,7 +77,8 @@ fn parse_cpu_time(text: &str) -> Option<CpuTime> {
     let fields: Option<Vec<u64>> =
         line.split_ascii_whitespace().take(8).map(|field| field.parse().ok()).collect();
     let fields = fields?;
-    Some(CpuTime { total: fields.iter().sum(), steal: *fields.get(7)? })
+    let idle = fields.get(3)? + fields.get(4)?;
+    Some(CpuTime { total: fields.iter().sum(), steal: *fields.get(7)?, idle })
 }
 
 #[cfg(test)]
@@ -84,7 +93,10 @@ mod tests {
         assert_eq!(parse_waited(""), None);
         let stat = "cpu  239636 0 71660 583542 5328 0 8025 4393 7 0\ncpu0 1 2 3\n";
         let total = 239_636 + 71_660 + 583_542 + 5_328 + 8_025 + 4_393;
-        assert_eq!(parse_cpu_time(stat), Some(CpuTime { total, steal: 4_393 }));
+        assert_eq!(
+            parse_cpu_time(stat),
+            Some(CpuTime { total, steal: 4_393, idle: 583_542 + 5_328 })
+        );
         assert_eq!(parse_cpu_time("cpu  1 2 3\n"), None);
     }
 }

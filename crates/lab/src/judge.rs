@@ -3,7 +3,7 @@
 use model::{ExpectedGain, Finding};
 use serde::Serialize;
 
-use crate::observer::Diagnosis;
+use crate::observer::{Diagnosis, MemorySample};
 use crate::scenario::types::{Excuse, Expect, Step};
 
 /// The result of one observer.
@@ -19,6 +19,9 @@ pub struct Observation {
     pub also_causes: Vec<String>,
     /// Causes that it could not decide.
     pub undecided: Vec<String>,
+    /// The memory of netwhy while it watched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemorySample>,
 }
 
 /// One finding in short.
@@ -44,6 +47,7 @@ impl Observation {
             findings: diagnosis.findings.iter().map(NamedCause::of).collect(),
             also_causes: also_causes.filter_map(|effect| effect.cause.clone()).collect(),
             undecided: diagnosis.undecided.iter().map(|one| one.cause.clone()).collect(),
+            memory: diagnosis.memory.clone(),
         }
     }
 }
@@ -182,6 +186,7 @@ mod tests {
             findings: causes.iter().map(finding).collect(),
             also_causes: vec![],
             undecided: vec![],
+            memory: vec![],
         }
     }
 

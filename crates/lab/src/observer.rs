@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use model::{Finding, Undecided};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use sys::Stop;
 
 /// What netwhy concludes about a host, about captures, or after a probe.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -15,6 +16,18 @@ pub struct Diagnosis {
     /// Causes it could not decide; `netwhy ping` lists none.
     #[serde(default)]
     pub undecided: Vec<Undecided>,
+    /// The memory of netwhy while it watched; empty where that is not measured.
+    #[serde(skip)]
+    pub memory: Vec<MemorySample>,
+}
+
+/// The memory of a program at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct MemorySample {
+    /// Since its start, seconds.
+    pub seconds: f64,
+    /// Resident set, bytes.
+    pub resident: u64,
 }
 
 /// Observes and diagnoses: the lab itself knows no rule.
@@ -25,6 +38,13 @@ pub trait Observer: Sync {
     ///
     /// It could not be observed.
     fn observe_host(&self, pid: u32, duration: Duration) -> Result<Diagnosis, String>;
+
+    /// Observes this host and captures its packets for this long, or until the user stops it.
+    ///
+    /// # Errors
+    ///
+    /// It could not be observed.
+    fn watch_host(&self, pid: u32, duration: Duration, stop: &Stop) -> Result<Diagnosis, String>;
 
     /// Diagnoses a capture file.
     ///

@@ -125,7 +125,7 @@ impl Running {
     }
 
     /// An error when it has ended.
-    fn check_running(&mut self) -> Result<()> {
+    pub(crate) fn check_running(&mut self) -> Result<()> {
         match self.group.0.try_wait() {
             Ok(Some(status)) => {
                 let name = &self.name;

@@ -28,6 +28,8 @@ mod observe;
 
 /// How long a workload may run beyond its duration.
 const WORKLOAD_GRACE: Duration = Duration::from_secs(30);
+/// How much earlier than its duration a workload of a long run may end: `${seconds}` are whole.
+const EARLY: Duration = Duration::from_secs(1);
 /// How often the clock and the programs are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -47,6 +49,8 @@ pub struct Options<'a> {
     pub before_teardown: Option<&'a dyn Fn(&RunningLab<'_>)>,
     /// How much of the scenario is run.
     pub extent: Extent,
+    /// Instead of the duration of a healthy scenario's workload.
+    pub duration: Option<Duration>,
 }
 
 /// How much of a scenario is run.
@@ -86,7 +90,10 @@ fn run_into(
     seed: Option<u64>,
     options: &Options<'_>,
 ) -> Result<()> {
-    let (scenario, values) = source.scenario(seed)?;
+    let (mut scenario, values) = source.scenario(seed)?;
+    if let Some(duration) = options.duration {
+        scenario.stretch(duration).map_err(Error::new)?;
+    }
     outcome.kind = scenario.kind.name();
     outcome.parameters = values;
     let clock = Instant::now();
@@ -313,6 +320,9 @@ impl<'a> Lab<'a> {
         let measured = scenario.kind == Kind::Healthy || self.options.extent != Extent::Diagnose;
         let status = if measured { Some(self.wait(&mut workload_group, begin)?) } else { None };
         drop(workload_group);
+        if self.options.duration.is_some() {
+            self.check_long_run(begin.elapsed())?;
+        }
         for process in scenario.processes.iter().filter(|process| process.with_workload) {
             drop(self.running.remove(process.name.get_ref()));
         }
@@ -330,6 +340,19 @@ impl<'a> Lab<'a> {
             )));
         }
         Ok((figures, observations))
+    }
+
+    /// Whether everything ran until the end: silence about programs that have ended proves nothing.
+    fn check_long_run(&mut self, lasted: Duration) -> Result<()> {
+        self.running.values_mut().try_for_each(Running::check_running)?;
+        let duration = self.scenario.workload.duration.0;
+        if lasted + EARLY < duration {
+            let (lasted, duration) = (lasted.as_secs(), duration.as_secs());
+            return Err(Error::new(format!(
+                "the workload ended after {lasted} s, it should last {duration} s"
+            )));
+        }
+        Ok(())
     }
 
     /// Waits until the workload ends by itself.

@@ -293,6 +293,24 @@ fn a_shell_on_a_host_has_its_network_and_its_processes() {
     assert!(processes < 10, "only its own processes: {printed}");
 }
 
+/// Whether it is silent is the matter of long runs; here, that every host is watched for so long.
+#[test]
+fn a_stretched_scenario_is_watched_on_every_host() {
+    let Some(_alone) = lab_or_skip() else { return };
+    let run = output(&["lab", "run", "healthy-chat", "--for", "10s", "--json"]);
+    let outcomes: Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    assert_eq!(outcomes[0]["error"], Value::Null, "{outcomes}");
+    let observations = outcomes[0]["steps"][0]["observations"].as_array().expect("observations");
+    let hosts: Vec<&str> = observations.iter().filter_map(|one| one["host"].as_str()).collect();
+    assert_eq!(hosts, ["client", "server"]);
+    for one in observations {
+        assert!(one["seconds"].as_f64().unwrap() >= 8.0, "{one}");
+        let memory = one["memory"].as_array().expect("memory");
+        assert!(!memory.is_empty() && memory.len() <= 12, "{one}");
+        assert!(memory.iter().all(|sample| sample["resident"].as_u64().unwrap() > 0), "{one}");
+    }
+}
+
 #[test]
 fn errors_name_what_is_wrong_and_where() {
     let folder = tempfile::TempDir::new().expect("a folder");
@@ -304,6 +322,15 @@ fn errors_name_what_is_wrong_and_where() {
     let run = output(&["lab", "run", "no-such-scenario"]);
     assert_eq!(run.status.code(), Some(2));
     assert!(utf8(&run.stderr).contains("netwhy lab list"), "{run:?}");
+    for (duration, scenario, what) in [
+        ("soon", "healthy-chat", "a time between 10s and 24h"),
+        ("1s", "healthy-chat", "a time between 10s and 24h"),
+        ("10s", "bufferbloat", "--for: bufferbloat: only healthy scenarios can be stretched"),
+    ] {
+        let run = output(&["lab", "run", scenario, "--for", duration]);
+        assert_eq!(run.status.code(), Some(2));
+        assert!(utf8(&run.stderr).contains(what), "{run:?}");
+    }
     let run = output(&["lab", "shell", "healthy-udp", "nowhere"]);
     assert_eq!(run.status.code(), Some(2));
     assert!(utf8(&run.stderr).contains("there are: client, server"), "{run:?}");

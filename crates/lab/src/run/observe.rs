@@ -34,7 +34,7 @@ impl Lab<'_> {
                         let observer = self.options.observer;
                         threads.push(scope.spawn(move || capture.diagnose(begin, observer, stop)));
                     }
-                    Method::Live | Method::Probe => {
+                    Method::Live | Method::LiveCapture | Method::Probe => {
                         let run = self.netwhy(observe)?;
                         let after = observe.after.map_or(DEFAULT_WARM_UP, |after| after.0);
                         threads.push(scope.spawn(move || {
@@ -67,10 +67,11 @@ impl Lab<'_> {
         let arguments =
             observe.run.as_ref().map(|run| self.substitute(run.get_ref())).transpose()?;
         let observer = self.options.observer;
-        let duration = observe.window();
+        let (duration, by, stop) = (observe.window(), observe.by, self.options.stop);
         Ok(move || {
             let start = Instant::now();
             let diagnosis = match &arguments {
+                None if by == Method::LiveCapture => observer.watch_host(pid, duration, stop),
                 None => observer.observe_host(pid, duration),
                 Some(arguments) => observer.probe(pid, arguments),
             };

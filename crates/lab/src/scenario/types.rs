@@ -358,6 +358,8 @@ pub enum Method {
     /// `netwhy --netns`.
     #[default]
     Live,
+    /// `netwhy --netns --capture`: the host and its packets at the same time.
+    LiveCapture,
     /// Packets of all its interfaces, captured by tcpdump and read by `netwhy pcap`.
     Capture,
     /// Its capture and that of another host, compared.

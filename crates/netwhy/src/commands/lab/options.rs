@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
@@ -59,6 +60,11 @@ pub(crate) struct LabRunOptions {
     /// Draw the parameters with this seed [default: the scenario's defaults]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+
+    /// Run a healthy scenario for this time, 10s to 24h, with netwhy capturing
+    /// and watching on every host
+    #[arg(long = "for", value_name = "TIME", value_parser = lab_duration)]
+    pub(crate) duration: Option<Duration>,
 
     /// Only diagnose the fault, do not fix it
     #[arg(long)]
@@ -123,4 +129,30 @@ pub(crate) struct LabShellOptions {
     /// Command to run there instead of a shell
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) exec: Vec<OsString>,
+}
+
+/// How long a scenario may run with `--for`: the programs need some seconds to begin.
+const RUN_RANGE: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(10)..=Duration::from_secs(24 * 3600);
+const RANGE: &str = "between 10s and 24h";
+
+/// The duration of a run: with a unit, or in seconds.
+fn lab_duration(text: &str) -> Result<Duration, String> {
+    text::parse::duration_within(text, RUN_RANGE, RANGE)
+        .map_err(|_| format!("it is a time {RANGE}, such as 10m or 1h"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_duration_of_a_run_has_a_range() {
+        assert_eq!(lab_duration("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(lab_duration("10m"), Ok(Duration::from_secs(600)));
+        for wrong in ["", "x", "0", "9s", "25h", "-1s", "1 fortnight"] {
+            let error = lab_duration(wrong).unwrap_err();
+            assert!(error.contains("between 10s and 24h"), "{wrong}: {error}");
+        }
+    }
 }

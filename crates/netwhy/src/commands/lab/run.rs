@@ -48,7 +48,11 @@ fn list(options: &LabListOptions) -> anyhow::Result<u8> {
 
 /// `netwhy lab run NAME|FILE...`
 fn run_scenarios(options: &LabRunOptions) -> anyhow::Result<u8> {
-    let sources = read_all(&options.scenarios)?;
+    let mut sources = read_all(&options.scenarios)?;
+    for (source, scenario) in &mut sources {
+        let stretched = options.duration.map_or(Ok(()), |duration| scenario.stretch(duration));
+        stretched.map_err(|why| Failure::Usage(format!("--for: {}: {why}", source.name)))?;
+    }
     let runner = Runner::new(options.keep)?;
     let mut outcomes = Vec::new();
     for (source, _) in &sources {
@@ -57,6 +61,7 @@ fn run_scenarios(options: &LabRunOptions) -> anyhow::Result<u8> {
             seed: options.seed,
             extent: if options.no_fix { Extent::Measure } else { Extent::Fix },
             captures: options.captures.as_deref(),
+            duration: options.duration,
         });
         if !options.json {
             output::print(&show::outcome(&outcome), false)?;
@@ -113,7 +118,7 @@ fn run_round(
     extent: Extent,
     options: &LabScoreOptions,
 ) -> anyhow::Result<Vec<Outcome>> {
-    let request = |source| Request { source, seed, extent, captures: None };
+    let request = |source| Request { source, seed, extent, captures: None, duration: None };
     let jobs = usize::from(options.jobs);
     let in_parallel = |scenario: &Scenario| jobs > 1 && scenario.low_cpu;
     let mut outcomes = BTreeMap::new();
@@ -155,7 +160,7 @@ fn shell(options: &LabShellOptions) -> anyhow::Result<u8> {
         code = enter(&lab.hosts, options);
     };
     runner
-        .with_options(&source.name, Extent::default(), None, |lab| {
+        .with_options(&source.name, Extent::default(), None, None, |lab| {
             lab::run::build_and_visit(&source, lab, &mut visit)
         })
         .map_err(|error| Failure::Observe(error.to_string()))?;

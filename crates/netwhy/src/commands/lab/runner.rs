@@ -39,6 +39,8 @@ pub(super) struct Request<'a> {
     pub(super) seed: Option<u64>,
     pub(super) extent: Extent,
     pub(super) captures: Option<&'a Path>,
+    /// Instead of the scenario's own.
+    pub(super) duration: Option<Duration>,
 }
 
 impl Runner {
@@ -59,8 +61,8 @@ impl Runner {
 
     /// Runs one scenario.
     pub(super) fn run(&self, request: Request<'_>) -> Outcome {
-        let Request { source, seed, extent, captures } = request;
-        self.with_options(&source.name, extent, captures, |options| {
+        let Request { source, seed, extent, captures, duration } = request;
+        self.with_options(&source.name, extent, captures, duration, |options| {
             lab::run::run(source, seed, options)
         })
     }
@@ -94,6 +96,7 @@ impl Runner {
         name: &str,
         extent: Extent,
         captures: Option<&Path>,
+        duration: Option<Duration>,
         job: impl FnOnce(&Options<'_>) -> T,
     ) -> T {
         let observer = Netwhy(self.program.clone());
@@ -108,6 +111,7 @@ impl Runner {
             captures: captures.map(Into::into),
             before_teardown: if self.keep { Some(&keep) } else { None },
             extent,
+            duration,
         });
         self.show_progress(name, None);
         result

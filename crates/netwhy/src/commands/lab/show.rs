@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use lab::cpu_shortage::CpuShortage;
 use lab::gain::GainError;
+use lab::judge::Observation;
+use lab::observer::MemorySample;
 use lab::outcome::{Conditions, LinkUsage, Outcome, StepOutcome};
 use lab::scenario::types::Excuse;
 use lab::scenario::vary::Values;
@@ -127,9 +129,12 @@ fn put_step(out: &mut String, step: &StepOutcome) {
             put(out, "gain", &gain(one));
         }
     }
-    let detail = if step.is_as_expected() { Detail::Brief } else { Detail::Full };
+    let watched = step.observations.iter().any(|one| !one.memory.is_empty());
+    let brief = step.is_as_expected() && !watched;
+    let detail = if brief { Detail::Brief } else { Detail::Full };
     put_conditions(out, &step.conditions, detail);
     for observation in &step.observations {
+        put_memory(out, observation);
         if observation.findings.is_empty() {
             let text = format!("nothing named ({:.1} s)", observation.seconds);
             put(out, &observation.host, &text);
@@ -153,6 +158,27 @@ fn put_step(out: &mut String, step: &StepOutcome) {
         let never = if wrong.never { ": must never be named here" } else { "" };
         put(out, "WRONG", &format!("{} on {}{never}", wrong.cause, wrong.host));
     }
+}
+
+/// The memory of netwhy on a host: at its first reading, and the most, with their times.
+fn put_memory(out: &mut String, observation: &Observation) {
+    let most = observation.memory.iter().max_by_key(|sample| sample.resident);
+    let (Some(first), Some(last), Some(most)) =
+        (observation.memory.first(), observation.memory.last(), most)
+    else {
+        return;
+    };
+    let of = |sample: &MemorySample| {
+        format!("{} after {:.0} s", text::bytes(sample.resident), sample.seconds)
+    };
+    let text = format!(
+        "memory of netwhy on {}: {}, {}; at most {}",
+        observation.host,
+        of(first),
+        of(last),
+        of(most)
+    );
+    put(out, "memory", &text);
 }
 
 /// How much is shown of the conditions of a step.
@@ -198,7 +224,8 @@ fn cpu_shortage(shortage: &CpuShortage) -> String {
         .map(|share| format!("a task waited for a CPU {} of the time", percent(share)));
     let stolen =
         shortage.stolen.map(|share| format!("the hypervisor took {} of the CPUs", percent(share)));
-    let all: Vec<String> = [waiting, stolen].into_iter().flatten().collect();
+    let busy = shortage.busy.map(|share| format!("the CPUs were {} busy", percent(share)));
+    let all: Vec<String> = [busy, waiting, stolen].into_iter().flatten().collect();
     all.join(", ")
 }
 

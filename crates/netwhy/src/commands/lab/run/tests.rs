@@ -11,6 +11,9 @@ fn sources(observe: &Observe) -> Vec<Evidence> {
     let on_host = |source: &Evidence| source.observation() == model::Observation::Host;
     match observe.by {
         Method::Live => Evidence::ALL.iter().copied().filter(on_host).collect(),
+        Method::LiveCapture => {
+            Evidence::ALL.iter().copied().filter(on_host).chain([Evidence::Packets]).collect()
+        }
         Method::Capture => vec![Evidence::Packets],
         Method::Path => vec![Evidence::Packets, Evidence::Path],
         Method::Probe => {
