@@ -12,13 +12,16 @@
 //! In packets, from both ends of the path: the throughput of a bulk transfer over
 //! time, and its round trip. At one step the throughput falls and stays even after
 //! it, and the round trip grows: the rate is that of the bucket, and the bytes
-//! above it before the step are its burst.
+//! above it before the step are its burst. Pauses do not count: the burst may have
+//! been an earlier transfer, and a long transfer does not hide a short burst.
 //!
 //! ## Threshold
 //!
 //! The throughput falls to a third or less and deviates by at most a fifth after
-//! that; the median round trip is five times as long and 20 ms longer; three
-//! intervals before the step, eight after it, of 20 ms or more each.
+//! that. The median round trip is 20 ms longer, and five times as long, or so much
+//! longer that at least half of what was in flight before still is: it waits in the
+//! queue, and a sender keeps half even after a loss (RFC 5681). Three intervals
+//! before the step, eight after it, of 20 ms or more and a round trip or more each.
 //!
 //! ## Looks like it, but is not
 //!
