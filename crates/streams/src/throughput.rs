@@ -47,6 +47,8 @@ pub struct ShapedThroughput {
     pub round_trip_before_us: u64,
     /// Median round trip after, microseconds.
     pub round_trip_after_us: u64,
+    /// When the step was.
+    pub(crate) at: Nanos,
     /// Time from the first megabyte to the step, without pauses.
     pub after: Nanos,
     /// Time from the step to the end, without pauses.
@@ -118,10 +120,66 @@ impl Throughput {
         }
     }
 
+    /// Several directions put together, at each length of their intervals.
+    pub(crate) fn sum(all: &[&Throughput]) -> Option<Self> {
+        let series = || all.iter().flat_map(|one| one.all());
+        let mut widths: Vec<Nanos> = series().map(|series| series.width).collect();
+        widths.sort_unstable();
+        widths.dedup();
+        let mut sums: Vec<Series> = widths
+            .into_iter()
+            .map(|width| {
+                let parts = all.iter().map(|one| one.at_width(width));
+                Series::sum(parts, width)
+            })
+            .collect();
+        Some(Throughput { series: sums.pop()?, earlier: sums })
+    }
+
+    /// Bytes that it has of the transfers.
+    pub(crate) fn bytes(&self) -> u64 {
+        let intervals = self.series.intervals.iter().map(|interval| interval.bytes);
+        intervals.fold(0, u64::saturating_add)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Series> {
+        self.earlier.iter().chain([&self.series])
+    }
+
+    /// What it was when intervals were as long as this, or the last before that; and when that ended,
+    /// if it went on.
+    fn at_width(&self, width: Nanos) -> (&Series, Option<Nanos>) {
+        let next = self.earlier.iter().position(|series| series.width > width);
+        let place = next.or((self.series.width > width).then_some(self.earlier.len()));
+        match place.map(|place| self.earlier.get(place.saturating_sub(1))) {
+            Some(Some(series)) => {
+                (series, series.intervals.last().map(|last| last.began.saturating_add(width)))
+            }
+            _ => (&self.series, None),
+        }
+    }
+
+    /// Median round trips before a moment and after it, microseconds; `None`: nothing was sent.
+    pub(crate) fn round_trips_us(&self, at: Nanos) -> [Option<u64>; 2] {
+        let is_before = |one: &&Interval| one.began < at;
+        // The longest series that has something of both.
+        let series = self.all().filter(|series| {
+            let intervals = &series.intervals;
+            intervals.iter().any(|one| one.began < at) && intervals.iter().any(|one| one.began > at)
+        });
+        let intervals = &series.last().unwrap_or(&self.series).intervals;
+        let of = |wanted: bool| {
+            let some = intervals.iter().filter(|one| is_before(one) == wanted && one.bytes > 0);
+            let some: Vec<u64> = some.map(Interval::round_trip_us).collect();
+            (!some.is_empty()).then(|| median(some.into_iter()))
+        };
+        [of(true), of(false)]
+    }
+
     /// Whether the throughput fell to the rate of a token bucket with a queue: the first time, for as
     /// long as it stayed there.
     pub(crate) fn shaped(&self) -> Option<ShapedThroughput> {
-        let all = self.earlier.iter().chain([&self.series]);
+        let all = self.all();
         let mut found = all.filter_map(|series| {
             let found = series.shaped()?;
             (!series.is_exceeded(&self.series, found.rate)).then_some(found)
@@ -160,6 +218,19 @@ impl Series {
             last.bytes = last.bytes.saturating_add(data.bytes);
             last.round_trips = last.round_trips.saturating_add(data.round_trips);
         }
+    }
+
+    /// Some of them put together, up to the moment at which one of them ends that went on.
+    fn sum<'a>(
+        parts: impl Iterator<Item = (&'a Series, Option<Nanos>)> + Clone,
+        width: Nanos,
+    ) -> Self {
+        let end = parts.clone().filter_map(|(_, end)| end).min().unwrap_or(Nanos::MAX);
+        let intervals = parts.flat_map(|(series, _)| &series.intervals);
+        let mut intervals: Vec<Interval> =
+            intervals.filter(|one| one.began < end).copied().collect();
+        intervals.sort_by_key(|one| one.began);
+        Series { intervals, width: 0 }.with_width(width)
     }
 
     /// The same in longer intervals.
@@ -216,7 +287,7 @@ impl Series {
     fn step(&self, busy: &[Interval]) -> Option<ShapedThroughput> {
         let step = strongest_step(busy)?;
         // The queue fills while the throughput falls: that interval belongs to neither side.
-        let (before, [_, after @ ..]) = busy.split_at_checked(step)? else { return None };
+        let (before, [first, after @ ..]) = busy.split_at_checked(step)? else { return None };
         let (fast, slow) = (mean_bytes(before), mean_bytes(after));
         let is_even = {
             let squares =
@@ -243,6 +314,7 @@ impl Series {
             burst: BULK_BYTES.saturating_add(above.sum::<f64>() as u64),
             round_trip_before_us: short as u64,
             round_trip_after_us: long as u64,
+            at: first.began,
             after: self.width.saturating_mul(step as Nanos),
             duration: self.width.saturating_mul((busy.len() - step) as Nanos),
         })
@@ -400,6 +472,71 @@ mod tests {
         assert_eq!(transfer(6_000, other), None);
     }
 
+    /// A transfer of some milliseconds, as [`transfer`].
+    fn throughput(millis: std::ops::Range<i64>, of: impl Fn(i64) -> (u64, i64)) -> Throughput {
+        let mut throughput = Throughput::new(millis.start * 1_000_000);
+        for milli in millis {
+            let (bytes, round_trip) = of(milli);
+            if bytes > 0 {
+                throughput.data(bytes, milli * 1_000_000, round_trip * 1_000_000);
+            }
+        }
+        throughput
+    }
+
+    fn together(all: &[&Throughput]) -> Option<ShapedThroughput> {
+        Throughput::sum(all)?.shaped()
+    }
+
+    #[test]
+    fn two_transfers_through_one_shaper_show_it_together() {
+        // They take turns at most of its rate, 32 kB/s to 100 MB/s.
+        for unit in [32, 1_000, 100_000_u64] {
+            let share = move |at: i64, is_first: bool| {
+                let is_turn = (at / 700 % 2 == 0) == is_first;
+                match at < 2_000 {
+                    true => (unit * 5, 2),
+                    false if is_turn => (unit * 9 / 10, 80),
+                    false => (unit / 10, 80),
+                }
+            };
+            let first = throughput(0..20_000, |at| share(at, true));
+            let second = throughput(150..9_000, |at| share(at, false));
+            assert_eq!((first.shaped(), second.shaped()), (None, None), "neither is even");
+            let second = throughput(150..20_000, |at| share(at, false));
+            let found = together(&[&first, &second]).expect("their sum is");
+            let rate = unit as f64 * 1_000.0;
+            assert!((found.rate / rate - 1.0).abs() < 0.1, "{unit}: {found:?}");
+            assert!((found.before / (rate * 10.0) - 1.0).abs() < 0.1, "{unit}: {found:?}");
+            assert_eq!(first.round_trips_us(found.at), [Some(2_000), Some(80_000)]);
+        }
+    }
+
+    #[test]
+    fn a_short_transfer_and_a_longer_one_later_show_the_shaper_together() {
+        let burst = throughput(0..200, |_| (25_000, 1));
+        let long = throughput(3_000..90_000, |_| (5_000, 60));
+        assert_eq!((burst.shaped(), long.shaped()), (None, None));
+        let found = together(&[&long, &burst]).expect("a step");
+        assert!((found.rate / 5e6 - 1.0).abs() < 0.05, "{found:?}");
+        assert!((found.before / 25e6 - 1.0).abs() < 0.05, "{found:?}");
+        assert!(found.duration > 80_000_000_000, "{found:?}");
+        assert_eq!(burst.round_trips_us(found.at), [Some(1_000), None]);
+        let unhindered = throughput(3_000..90_000, |_| (5_000, 2));
+        assert_eq!(together(&[&unhindered, &burst]), None, "nothing waits");
+    }
+
+    #[test]
+    fn transfers_that_end_or_vary_together_are_no_shaper() {
+        let even = throughput(0..9_000, |_| (5_000, 60));
+        let ends = throughput(0..1_500, |_| (25_000, 60));
+        assert_eq!(together(&[&even, &ends]), None, "the round trip stays");
+        let vary = |at: i64| (if at / 400 % 2 == 0 { 4_000 } else { 1_000 }, 60);
+        let both = |at: i64| if at < 1_500 { (12_500, 1) } else { vary(at) };
+        let [first, second] = [throughput(0..6_000, both), throughput(0..6_000, both)];
+        assert_eq!(together(&[&first, &second]), None, "the sum is not even");
+    }
+
     #[test]
     fn idle_times_and_clocks_that_jump_do_no_harm() {
         let mut throughput = Throughput::new(0);
@@ -407,5 +544,6 @@ mod tests {
             throughput.data(u64::MAX, at, i64::MAX);
         }
         throughput.shaped();
+        together(&[&throughput, &throughput]);
     }
 }
