@@ -44,11 +44,10 @@ pub(super) fn is_queued(steps: &[Step], fit: &BucketFit, min_round_trip: f64) ->
     let before_losses = whole - min_round_trip;
     // Where the bucket is always nearly empty, levels hardly differ; but nobody waits in a queue for
     // longer than the whole round trip.
-    let is_in_doubt = if delay.expected < MIN_VISIBLE_DELAY.max(2.0 * delay.noise) {
-        whole <= 0.0 || whole > MIN_QUEUE_SHARE * fit.level / fit.rate
-    } else {
-        delay.measured > MIN_QUEUE_SHARE * delay.expected
-    };
+    let is_shorter = whole > 0.0 && whole <= MIN_QUEUE_SHARE * fit.level / fit.rate;
+    let is_compared = delay.expected >= MIN_VISIBLE_DELAY.max(2.0 * delay.noise);
+    let is_in_doubt = delay.measured > MIN_QUEUE_SHARE * delay.expected || !is_compared;
+    let is_in_doubt = is_in_doubt && (!is_shorter || delay.measured > MIN_VISIBLE_DELAY);
     is_in_doubt
         || fit.level < MIN_VISIBLE_QUEUE * fit.rate
         || before_losses > MIN_QUEUE_SHARE * fit.level / fit.rate
