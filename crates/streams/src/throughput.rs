@@ -16,6 +16,8 @@ use crate::time::Nanos;
 pub(crate) const BULK_BYTES: u64 = 1 << 20;
 /// Intervals that are kept.
 const MAX_INTERVALS: usize = 64;
+/// Several directions are also judged in intervals that are so many times as long.
+const FLIGHTS: [Nanos; 2] = [2, 4];
 /// How often they are kept before they are made longer: 20 ms become 20 minutes.
 const MAX_EARLIER: usize = 16;
 /// Length of an interval at first.
@@ -126,6 +128,9 @@ impl Throughput {
         let mut widths: Vec<Nanos> = series().map(|series| series.width).collect();
         widths.sort_unstable();
         widths.dedup();
+        // Where each sends in flights, a sender is even over more of them.
+        let longest = widths.last().copied()?;
+        widths.extend(FLIGHTS.map(|times| longest.saturating_mul(times)));
         let mut sums: Vec<Series> = widths
             .into_iter()
             .map(|width| {
