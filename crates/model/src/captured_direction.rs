@@ -171,6 +171,9 @@ pub struct ShapedRate {
     pub after_us: u64,
     /// Time from then to the end of the transfer, microseconds.
     pub duration_us: u64,
+    /// Other streams that passed the same shaper: the rates are those of all of them together.
+    #[serde(default)]
+    pub other_streams: u64,
 }
 
 /// An exchange in which a token-bucket policer dropped segments.
@@ -195,6 +198,9 @@ pub struct PolicedExchange {
     pub bursts: u64,
     /// From the first loss to the last, microseconds.
     pub duration_us: u64,
+    /// Other streams whose packets the same bucket dropped: the rate is that of all of them together.
+    #[serde(default)]
+    pub other_streams: u64,
 }
 
 impl CapturedDirection {

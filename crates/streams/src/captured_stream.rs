@@ -100,8 +100,8 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         zero_window_stalls: stall_sum(&stalls.closed_window),
         delayed_ack_stalls: stall_sum(&stalls.delayed_ack),
         acknowledged_late: end.acknowledged_late(),
-        policed: end.policed().iter().map(|(number, found)| policed(*number, found)).collect(),
-        shaped: end.shaped().map(|found| shaped(&found)),
+        policed: end.policed().iter().map(|(number, found)| policed(*number, found, 0)).collect(),
+        shaped: end.shaped().map(|found| shaped(&found, 0)),
         flight_rate_bps: end.flight_rate(),
         slow_starts: slow_starts(&end.slow_starts()),
         full_size_arrived: own.path_mtu.full_size_arrived(),
@@ -178,7 +178,7 @@ fn statuses(counts: &[(u16, u32)]) -> Vec<StatusCount> {
     statuses
 }
 
-fn shaped(found: &ShapedThroughput) -> ShapedRate {
+pub(crate) fn shaped(found: &ShapedThroughput, other_streams: u64) -> ShapedRate {
     ShapedRate {
         before_bps: (found.before * 8.0) as u64,
         rate_bps: (found.rate * 8.0) as u64,
@@ -187,6 +187,7 @@ fn shaped(found: &ShapedThroughput) -> ShapedRate {
         round_trip_after_us: found.round_trip_after_us,
         after_us: micros(found.after),
         duration_us: micros(found.duration),
+        other_streams,
     }
 }
 
@@ -207,7 +208,11 @@ fn slow_starts(found: &SlowStarts) -> model::SlowStarts {
     }
 }
 
-fn policed(exchange: u32, found: &PolicedResponse) -> PolicedExchange {
+pub(crate) fn policed(
+    exchange: u32,
+    found: &PolicedResponse,
+    other_streams: u64,
+) -> PolicedExchange {
     PolicedExchange {
         exchange: exchange.into(),
         rate_bps: found.rate_bps,
@@ -218,6 +223,7 @@ fn policed(exchange: u32, found: &PolicedResponse) -> PolicedExchange {
         passed: found.passed.into(),
         bursts: found.bursts.into(),
         duration_us: micros_between(found.first_loss, found.last_loss),
+        other_streams,
     }
 }
 

@@ -1,9 +1,14 @@
-//! The throughput of a bulk transfer over time, and its round trip: a token bucket with a queue (a
+//! The throughput of bulk transfers over time, and their round trip: a token bucket with a queue (a
 //! shaper) lets a burst pass, then holds the throughput to its rate, and everything above it waits.
 //!
 //! The sign is a step: from one moment on, the throughput is a third of what it was or less, and
-//! even; and the round trip, which was short, is long. A throughput that falls because other
-//! traffic came is not even, and a link that was always the bottleneck had its queue before, too.
+//! even; and the round trip has grown as it does where what was in flight now waits in a queue. A
+//! throughput that falls because other traffic came is not even, a sender that sends less waits
+//! nowhere, and a link that was always the bottleneck had its queue before, too.
+//!
+//! Intervals double in length when there are too many of them. What they were before that is kept: a
+//! long transfer does not hide the short burst at its beginning. Intervals in which nothing was sent do
+//! not count: the burst may have been in an earlier transfer.
 
 use crate::time::Nanos;
 
@@ -11,6 +16,10 @@ use crate::time::Nanos;
 pub(crate) const BULK_BYTES: u64 = 1 << 20;
 /// Intervals that are kept.
 const MAX_INTERVALS: usize = 64;
+/// Several directions are also judged in intervals that are so many times as long.
+const FLIGHTS: [Nanos; 2] = [2, 4];
+/// How often they are kept before they are made longer: 20 ms become 20 minutes.
+const MAX_EARLIER: usize = 16;
 /// Length of an interval at first.
 const FIRST_WIDTH: Nanos = 20_000_000;
 /// Fewest intervals before the step, and after it.
@@ -18,9 +27,12 @@ const MIN_INTERVALS_BEFORE: usize = 3;
 const MIN_INTERVALS_AFTER: usize = 8;
 /// The throughput falls by this factor at least.
 const MIN_FALL: f64 = 3.0;
-/// The round trip grows by this factor, and by so many microseconds, at least.
-const MIN_ROUND_TRIP_GROWTH: f64 = 5.0;
+/// The round trip grows by so many microseconds at least, and either by this factor ...
 const MIN_QUEUE_DELAY_US: f64 = 20_000.0;
+const MIN_ROUND_TRIP_GROWTH: f64 = 5.0;
+/// ... or so far that at least this share of what was in flight still is: in the queue. Senders keep
+/// half of it even after a loss (RFC 5681).
+const MIN_FLIGHT_KEPT: f64 = 0.5;
 /// An even throughput deviates by no more than this share of it (standard deviation).
 const MAX_DEVIATION: f64 = 0.2;
 
@@ -37,121 +49,301 @@ pub struct ShapedThroughput {
     pub round_trip_before_us: u64,
     /// Median round trip after, microseconds.
     pub round_trip_after_us: u64,
-    /// Time from the first megabyte to the step.
+    /// When the step was.
+    pub(crate) at: Nanos,
+    /// Time from the first megabyte to the step, without pauses.
     pub after: Nanos,
-    /// Time from the step to the end.
+    /// Time from the step to the end, without pauses.
     pub duration: Nanos,
 }
 
+/// What was sent in a part of the time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interval {
+    began: Nanos,
     bytes: u64,
-    round_trip_us: u32,
+    /// Bytes, each times its round trip in microseconds.
+    round_trips: u64,
+}
+
+impl Interval {
+    fn round_trip_us(&self) -> u64 {
+        self.round_trips / self.bytes.max(1)
+    }
+}
+
+/// Intervals of equal length. Each follows the one before, or a pause.
+#[derive(Debug, Clone)]
+struct Series {
+    intervals: Vec<Interval>,
+    width: Nanos,
 }
 
 /// Throughput of one direction.
 #[derive(Debug, Clone)]
 pub(crate) struct Throughput {
-    intervals: [Interval; MAX_INTERVALS],
-    /// How many of them are in use; at least one.
-    used: usize,
-    width: Nanos,
-    /// When the last of them began.
-    began: Nanos,
+    series: Series,
+    /// What it was before intervals were made longer.
+    earlier: Vec<Series>,
 }
 
 impl Throughput {
     pub(crate) fn new(at: Nanos) -> Self {
-        let intervals = [Interval::default(); MAX_INTERVALS];
-        Throughput { intervals, used: 1, width: FIRST_WIDTH, began: at }
+        let first = Interval { began: at, ..Interval::default() };
+        let mut intervals = Vec::with_capacity(MAX_INTERVALS);
+        intervals.push(first);
+        Throughput { series: Series { intervals, width: FIRST_WIDTH }, earlier: Vec::new() }
     }
 
     /// New data passes, while the round trip is this long.
     #[inline]
     pub(crate) fn data(&mut self, bytes: u64, at: Nanos, round_trip: Nanos) {
-        while at.saturating_sub(self.began) >= self.width {
-            self.next_interval(at);
+        let micros = u64::try_from(round_trip / 1_000).unwrap_or(0);
+        let data = Interval { began: at, bytes, round_trips: bytes.saturating_mul(micros) };
+        if self.series.is_over(at) && self.series.intervals.len() >= MAX_INTERVALS {
+            self.widen();
         }
-        if let Some(interval) = self.intervals.get_mut(self.used.saturating_sub(1)) {
-            interval.bytes = interval.bytes.saturating_add(bytes);
-            interval.round_trip_us = u32::try_from(round_trip / 1_000).unwrap_or(0);
-        }
+        self.series.add(data);
     }
 
-    fn next_interval(&mut self, at: Nanos) {
-        // An idle time longer than all that is kept: it starts again.
-        if at.saturating_sub(self.began) / self.width > MAX_INTERVALS as Nanos {
-            *self = Throughput::new(at);
-            return;
-        }
-        if self.used == MAX_INTERVALS {
-            let (all, _) = self.intervals.as_chunks::<2>();
-            let mut merged = [Interval::default(); MAX_INTERVALS];
-            for (merged, [a, b]) in merged.iter_mut().zip(all) {
-                let bytes = a.bytes.saturating_add(b.bytes);
-                let round_trip_us = b.round_trip_us.max(a.round_trip_us);
-                *merged = Interval { bytes, round_trip_us };
+    /// Makes intervals longer.
+    #[cold]
+    fn widen(&mut self) {
+        let before = self.series.clone();
+        while self.series.intervals.len() >= MAX_INTERVALS {
+            let width = self.series.width.saturating_mul(2);
+            self.series = before.with_width(width);
+            if width == Nanos::MAX {
+                break;
             }
-            self.intervals = merged;
-            self.used = MAX_INTERVALS / 2;
-            self.width = self.width.saturating_mul(2);
-            // The last one goes on for its second half.
-            self.began = self.began.saturating_sub(self.width / 2);
-            return;
         }
-        self.began = self.began.saturating_add(self.width);
-        self.used += 1;
+        if self.earlier.len() < MAX_EARLIER {
+            self.earlier.push(before);
+        }
     }
 
-    /// Whether the throughput fell to the rate of a token bucket with a queue.
-    pub(crate) fn shaped(&self) -> Option<ShapedThroughput> {
-        // The last interval is not over.
-        let intervals = self.intervals.get(..self.used.saturating_sub(1))?;
-        let (_, busy) = split_after(intervals, |interval| interval.bytes == 0);
-        let max_step = busy.len().checked_sub(MIN_INTERVALS_AFTER)?;
-        let explained = |step: &usize| {
-            let (before, after) = busy.split_at_checked(*step).unwrap_or((busy, &[]));
-            // How much of the variance the step explains.
-            let weight = before.len() as f64 * after.len() as f64;
-            (mean_bytes(before) - mean_bytes(after)).max(0.0).powi(2) * weight
+    /// Several directions put together, at each length of their intervals.
+    pub(crate) fn sum(all: &[&Throughput]) -> Option<Self> {
+        let series = || all.iter().flat_map(|one| one.all());
+        let mut widths: Vec<Nanos> = series().map(|series| series.width).collect();
+        widths.sort_unstable();
+        widths.dedup();
+        // Where each sends in flights, a sender is even over more of them.
+        let longest = widths.last().copied()?;
+        widths.extend(FLIGHTS.map(|times| longest.saturating_mul(times)));
+        let mut sums: Vec<Series> = widths
+            .into_iter()
+            .map(|width| {
+                let parts = all.iter().map(|one| one.at_width(width));
+                Series::sum(parts, width)
+            })
+            .collect();
+        Some(Throughput { series: sums.pop()?, earlier: sums })
+    }
+
+    /// Bytes that it has of the transfers.
+    pub(crate) fn bytes(&self) -> u64 {
+        let intervals = self.series.intervals.iter().map(|interval| interval.bytes);
+        intervals.fold(0, u64::saturating_add)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Series> {
+        self.earlier.iter().chain([&self.series])
+    }
+
+    /// What it was when intervals were as long as this, or the last before that; and when that ended,
+    /// if it went on.
+    fn at_width(&self, width: Nanos) -> (&Series, Option<Nanos>) {
+        let next = self.earlier.iter().position(|series| series.width > width);
+        let place = next.or((self.series.width > width).then_some(self.earlier.len()));
+        match place.map(|place| self.earlier.get(place.saturating_sub(1))) {
+            Some(Some(series)) => {
+                (series, series.intervals.last().map(|last| last.began.saturating_add(width)))
+            }
+            _ => (&self.series, None),
+        }
+    }
+
+    /// Median round trips before a moment and after it, microseconds; `None`: nothing was sent.
+    pub(crate) fn round_trips_us(&self, at: Nanos) -> [Option<u64>; 2] {
+        let is_before = |one: &&Interval| one.began < at;
+        // The longest series that has something of both.
+        let series = self.all().filter(|series| {
+            let intervals = &series.intervals;
+            intervals.iter().any(|one| one.began < at) && intervals.iter().any(|one| one.began > at)
+        });
+        let intervals = &series.last().unwrap_or(&self.series).intervals;
+        let of = |wanted: bool| {
+            let some = intervals.iter().filter(|one| is_before(one) == wanted && one.bytes > 0);
+            let some: Vec<u64> = some.map(Interval::round_trip_us).collect();
+            (!some.is_empty()).then(|| median(some.into_iter()))
         };
-        let step = (MIN_INTERVALS_BEFORE..=max_step)
-            .max_by(|a, b| explained(a).total_cmp(&explained(b)))?;
+        [of(true), of(false)]
+    }
+
+    /// Whether the throughput fell to the rate of a token bucket with a queue: the first time, for as
+    /// long as it stayed there.
+    pub(crate) fn shaped(&self) -> Option<ShapedThroughput> {
+        let all = self.all();
+        let mut found = all.filter_map(|series| {
+            let found = series.shaped()?;
+            (!series.is_exceeded(&self.series, found.rate)).then_some(found)
+        });
+        let first = found.next()?;
+        let longest = found.filter(|later| is_same(later.rate, first.rate));
+        let duration = longest.map(|later| later.duration).max();
+        let at_rate = self.series.time_at(first.rate);
+        let duration = first.duration.max(duration.unwrap_or(0)).max(at_rate);
+        Some(ShapedThroughput { duration, ..first })
+    }
+}
+
+/// Whether two rates differ by less than an even throughput does.
+fn is_same(rate: f64, other: f64) -> bool {
+    (rate - other).abs() <= MAX_DEVIATION * other
+}
+
+impl Series {
+    /// Whether the last interval is over.
+    #[inline]
+    fn is_over(&self, at: Nanos) -> bool {
+        self.intervals.last().is_none_or(|last| at.saturating_sub(last.began) >= self.width)
+    }
+
+    #[inline]
+    fn add(&mut self, data: Interval) {
+        if self.is_over(data.began) {
+            // The next one follows, or begins with the data after a pause.
+            let next = self.intervals.last().map(|last| last.began.saturating_add(self.width));
+            let follows = next.filter(|next| data.began.saturating_sub(*next) < self.width);
+            let began = follows.unwrap_or(data.began);
+            self.intervals.push(Interval { began, ..Interval::default() });
+        }
+        if let Some(last) = self.intervals.last_mut() {
+            last.bytes = last.bytes.saturating_add(data.bytes);
+            last.round_trips = last.round_trips.saturating_add(data.round_trips);
+        }
+    }
+
+    /// Some of them put together, up to the moment at which one of them ends that went on.
+    fn sum<'a>(
+        parts: impl Iterator<Item = (&'a Series, Option<Nanos>)> + Clone,
+        width: Nanos,
+    ) -> Self {
+        let end = parts.clone().filter_map(|(_, end)| end).min().unwrap_or(Nanos::MAX);
+        let intervals = parts.flat_map(|(series, _)| &series.intervals);
+        let mut intervals: Vec<Interval> =
+            intervals.filter(|one| one.began < end).copied().collect();
+        intervals.sort_by_key(|one| one.began);
+        Series { intervals, width: 0 }.with_width(width)
+    }
+
+    /// The same in longer intervals.
+    fn with_width(&self, width: Nanos) -> Self {
+        let mut series = Series { intervals: Vec::with_capacity(MAX_INTERVALS), width };
+        self.intervals.iter().for_each(|interval| series.add(*interval));
+        series
+    }
+
+    /// Those that are over: the last one is not.
+    fn over(&self) -> &[Interval] {
+        self.intervals.split_last().map_or(&[], |(_, over)| over)
+    }
+
+    /// Runs of intervals without a pause. The one before a pause is left out: it was over before its
+    /// end.
+    fn transfers(&self) -> impl Iterator<Item = &[Interval]> {
+        let follows = |a: &Interval, b: &Interval| b.began.saturating_sub(a.began) <= self.width;
+        let runs = self.intervals.chunk_by(follows);
+        runs.filter_map(|run| Some(run.split_last()?.1)).filter(|run| !run.is_empty())
+    }
+
+    /// Whether more than this rate passed at the end of this series or after it, as the whole shows, for
+    /// as long as the series is.
+    fn is_exceeded(&self, whole: &Series, rate: f64) -> bool {
+        let (Some(first), Some(last)) = (self.intervals.first(), self.intervals.last()) else {
+            return true;
+        };
+        let end = last.began.saturating_add(self.width);
+        let until = end.saturating_add(end.saturating_sub(first.began));
+        let after = whole.over().iter().filter(|one| one.began >= last.began && one.began < until);
+        let after: Vec<Interval> = after.copied().collect();
+        mean_bytes(&after) * 1e9 / whole.width as f64 > (1.0 + MAX_DEVIATION) * rate
+    }
+
+    /// The time for which this was the throughput.
+    fn time_at(&self, rate: f64) -> Nanos {
+        let interval = self.width as f64 * 1e-9;
+        let at_rate = |one: &&Interval| is_same(one.bytes as f64 / interval, rate);
+        self.width.saturating_mul(self.over().iter().filter(at_rate).count() as Nanos)
+    }
+
+    /// The step to the rate of a token bucket: over all transfers, or within one of them, whose credit
+    /// has come back before it.
+    fn shaped(&self) -> Option<ShapedThroughput> {
+        let all: Vec<Interval> = self.transfers().flatten().copied().collect();
+        self.step(&all).or_else(|| {
+            let steps = self.transfers().filter_map(|transfer| self.step(transfer));
+            steps.max_by_key(|found| found.duration)
+        })
+    }
+
+    /// The step among these intervals.
+    fn step(&self, busy: &[Interval]) -> Option<ShapedThroughput> {
+        let step = strongest_step(busy)?;
         // The queue fills while the throughput falls: that interval belongs to neither side.
-        let (before, [_, after @ ..]) = busy.split_at_checked(step)? else { return None };
+        let (before, [first, after @ ..]) = busy.split_at_checked(step)? else { return None };
         let (fast, slow) = (mean_bytes(before), mean_bytes(after));
         let is_even = {
             let squares =
                 after.iter().map(|interval| (interval.bytes as f64 - slow).powi(2)).sum::<f64>();
             (squares / after.len().max(1) as f64).sqrt() <= MAX_DEVIATION * slow
         };
-        let (short, long) = (median_round_trip_us(before), median_round_trip_us(after));
-        let is_longer = long >= MIN_ROUND_TRIP_GROWTH * short
-            && long >= short + MIN_QUEUE_DELAY_US
-            && short > 0.0;
-        if slow <= 0.0 || fast < MIN_FALL * slow || !is_even || !is_longer {
+        let short = median(before.iter().map(Interval::round_trip_us)) as f64;
+        let long = median(after.iter().map(Interval::round_trip_us)) as f64;
+        // Less than a round trip shows the bursts of a window, no rate.
+        let is_rate = short > 0.0 && short * 1e3 <= self.width as f64;
+        let waits = long >= short + MIN_QUEUE_DELAY_US
+            && (long >= MIN_ROUND_TRIP_GROWTH * short
+                || long * slow >= MIN_FLIGHT_KEPT * short * fast);
+        if slow <= 0.0 || fast < MIN_FALL * slow || !is_even || !is_rate || !waits {
             return None;
         }
         let intervals_a_second = 1e9 / self.width as f64;
+        let above = before.iter().map(|interval| (interval.bytes as f64 - slow).max(0.0));
         Some(ShapedThroughput {
-            before: fast * intervals_a_second,
+            // The rate of most of the time: the burst may have begun slowly.
+            before: median(before.iter().map(|interval| interval.bytes)) as f64
+                * intervals_a_second,
             rate: slow * intervals_a_second,
-            burst: BULK_BYTES.saturating_add(((fast - slow) * step as f64) as u64),
+            burst: BULK_BYTES.saturating_add(above.sum::<f64>() as u64),
             round_trip_before_us: short as u64,
             round_trip_after_us: long as u64,
+            at: first.began,
             after: self.width.saturating_mul(step as Nanos),
             duration: self.width.saturating_mul((busy.len() - step) as Nanos),
         })
     }
 }
 
-/// The part up to the last interval for which this is true, that one included, and the rest.
-fn split_after(
-    intervals: &[Interval],
-    holds: impl Fn(&Interval) -> bool,
-) -> (&[Interval], &[Interval]) {
-    let place = intervals.iter().rposition(holds).map_or(0, |place| place + 1);
-    intervals.split_at_checked(place).unwrap_or((intervals, &[]))
+/// The step down that explains most of the variance.
+fn strongest_step(busy: &[Interval]) -> Option<usize> {
+    let max_step = busy.len().checked_sub(MIN_INTERVALS_AFTER)?;
+    let all: f64 = busy.iter().map(|interval| interval.bytes as f64).sum();
+    let (mut before, mut best) = (0.0, None);
+    for (step, interval) in busy.iter().enumerate() {
+        if step > max_step {
+            break;
+        }
+        let (count, rest) = (step as f64, (busy.len() - step) as f64);
+        let fall = (before / count.max(1.0) - (all - before) / rest).max(0.0);
+        let explained = fall.powi(2) * count * rest;
+        if step >= MIN_INTERVALS_BEFORE && best.is_none_or(|(most, _)| explained >= most) {
+            best = Some((explained, step));
+        }
+        before += interval.bytes as f64;
+    }
+    best.map(|(_, step)| step)
 }
 
 fn mean_bytes(intervals: &[Interval]) -> f64 {
@@ -159,11 +351,11 @@ fn mean_bytes(intervals: &[Interval]) -> f64 {
     bytes as f64 / intervals.len().max(1) as f64
 }
 
-fn median_round_trip_us(intervals: &[Interval]) -> f64 {
-    let times = intervals.iter().map(|interval| interval.round_trip_us);
-    let mut times: Vec<u32> = times.filter(|us| *us > 0).collect();
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().map_or(0.0, f64::from)
+/// The median of those that are known: not 0.
+fn median(values: impl Iterator<Item = u64>) -> u64 {
+    let mut values: Vec<u64> = values.filter(|value| *value > 0).collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -175,6 +367,9 @@ mod tests {
         let mut throughput = Throughput::new(0);
         for milli in 0..millis {
             let (bytes, round_trip) = of(milli);
+            if bytes == 0 {
+                continue;
+            }
             throughput.data(bytes, milli * 1_000_000, round_trip * 1_000_000);
         }
         throughput.shaped()
@@ -202,6 +397,151 @@ mod tests {
         assert_eq!(transfer(200, |at| if at < 100 { (25_000, 1) } else { (5_000, 60) }), None);
     }
 
+    /// Rates and round trips of all sizes: bytes a second, base round trip and queue in microseconds.
+    #[test]
+    fn a_short_burst_shows_before_a_long_transfer_at_any_rate() {
+        let paths = [
+            (32e3, 8e5, 100, 1_000_000, 2_000),
+            (1.25e6, 12.5e6, 200, 200_000, 60),
+            (12.5e6, 125e6, 20_000, 120_000, 120),
+            (125e6, 5e8, 200_000, 400_000, 120),
+        ];
+        for (rate, burst_rate, base_us, queue_us, seconds) in paths {
+            let mut throughput = Throughput::new(0);
+            let step = 2_000_000;
+            // The burst lasts for as long as 1 % of the whole, or four round trips.
+            let burst = (seconds as f64 * 0.01).max(base_us as f64 * 8e-6);
+            let (mut at, mut rest) = (0_i64, 0.0);
+            while at < seconds * 1_000_000_000 {
+                let fast = (at as f64) < burst * 1e9;
+                rest += (if fast { burst_rate } else { rate }) * step as f64 * 1e-9;
+                let bytes = if rest >= 1448.0 { rest as u64 } else { 0 };
+                rest -= bytes as f64;
+                if bytes > 0 {
+                    let trip = if fast { base_us } else { base_us + queue_us };
+                    throughput.data(bytes, at, trip * 1_000);
+                }
+                at += step;
+            }
+            let found = throughput.shaped().unwrap_or_else(|| panic!("at {rate} bytes a second"));
+            assert!((found.rate / rate - 1.0).abs() < 0.05, "{rate}: {found:?}");
+            assert!((found.before / burst_rate - 1.0).abs() < 0.1, "{rate}: {found:?}");
+            let credit = (burst_rate - rate) * burst + BULK_BYTES as f64;
+            assert!((found.burst as f64 / credit - 1.0).abs() < 0.15, "{rate}: {found:?}");
+            let whole = seconds * 1_000_000_000;
+            assert!(found.duration > whole * 9 / 10 && found.duration <= whole, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_that_held_something_before_grows_with_what_was_in_flight() {
+        // From 25 MB a second to 5 MB a second: a window of 500 kB, or more, is in the queue.
+        let step = |before: i64, after: i64| {
+            transfer(6_000, |at| if at < 1_500 { (25_000, before) } else { (5_000, after) })
+        };
+        let found = step(20, 100).expect("the whole window waits");
+        assert_eq!((found.round_trip_before_us, found.round_trip_after_us), (20_000, 100_000));
+        assert!(step(20, 60).is_some(), "a part of it was lost");
+        assert_eq!(step(20, 45), None, "less is in flight: another reason to send less");
+        assert_eq!(step(5, 24), None, "less than 20 ms");
+    }
+
+    #[test]
+    fn a_burst_in_an_earlier_transfer_shows() {
+        // 200 ms at 25 MB a second, a pause, then 3 s at 5 MB a second.
+        let transfers = |second: u64, round_trip: i64| {
+            transfer(5_000, move |at| match at {
+                0..200 => (25_000, 1),
+                1_500..4_500 => (second, round_trip),
+                _ => (0, 0),
+            })
+        };
+        let found = transfers(5_000, 60).expect("a step between the transfers");
+        assert!((found.rate / 5e6 - 1.0).abs() < 0.05, "{found:?}");
+        assert!((found.before / 25e6 - 1.0).abs() < 0.05, "{found:?}");
+        assert_eq!(transfers(5_000, 2), None, "nothing waits");
+        assert_eq!(transfers(20_000, 60), None, "nearly as fast");
+        // Each transfer begins with the credit that came back before it.
+        let again = transfer(6_000, |at| match at % 3_000 {
+            0..300 => (25_000, 1),
+            300..2_000 => (5_000, 60),
+            _ => (0, 0),
+        });
+        assert!((again.expect("a step in each").rate / 5e6 - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_short_time_at_a_lower_rate_is_no_shaper() {
+        // Other traffic for 300 ms, at the end of the first 64 intervals.
+        let other = |at: i64| if (1_000..1_300).contains(&at) { (5_000, 60) } else { (25_000, 1) };
+        assert_eq!(transfer(6_000, other), None);
+    }
+
+    /// A transfer of some milliseconds, as [`transfer`].
+    fn throughput(millis: std::ops::Range<i64>, of: impl Fn(i64) -> (u64, i64)) -> Throughput {
+        let mut throughput = Throughput::new(millis.start * 1_000_000);
+        for milli in millis {
+            let (bytes, round_trip) = of(milli);
+            if bytes > 0 {
+                throughput.data(bytes, milli * 1_000_000, round_trip * 1_000_000);
+            }
+        }
+        throughput
+    }
+
+    fn together(all: &[&Throughput]) -> Option<ShapedThroughput> {
+        Throughput::sum(all)?.shaped()
+    }
+
+    #[test]
+    fn two_transfers_through_one_shaper_show_it_together() {
+        // They take turns at most of its rate, 32 kB/s to 100 MB/s.
+        for unit in [32, 1_000, 100_000_u64] {
+            let share = move |at: i64, is_first: bool| {
+                let is_turn = (at / 700 % 2 == 0) == is_first;
+                match at < 2_000 {
+                    true => (unit * 5, 2),
+                    false if is_turn => (unit * 9 / 10, 80),
+                    false => (unit / 10, 80),
+                }
+            };
+            let first = throughput(0..20_000, |at| share(at, true));
+            let second = throughput(150..9_000, |at| share(at, false));
+            assert_eq!((first.shaped(), second.shaped()), (None, None), "neither is even");
+            let second = throughput(150..20_000, |at| share(at, false));
+            let found = together(&[&first, &second]).expect("their sum is");
+            let rate = unit as f64 * 1_000.0;
+            assert!((found.rate / rate - 1.0).abs() < 0.1, "{unit}: {found:?}");
+            assert!((found.before / (rate * 10.0) - 1.0).abs() < 0.1, "{unit}: {found:?}");
+            assert_eq!(first.round_trips_us(found.at), [Some(2_000), Some(80_000)]);
+        }
+    }
+
+    #[test]
+    fn a_short_transfer_and_a_longer_one_later_show_the_shaper_together() {
+        let burst = throughput(0..200, |_| (25_000, 1));
+        let long = throughput(3_000..90_000, |_| (5_000, 60));
+        assert_eq!((burst.shaped(), long.shaped()), (None, None));
+        let found = together(&[&long, &burst]).expect("a step");
+        assert!((found.rate / 5e6 - 1.0).abs() < 0.05, "{found:?}");
+        assert!((found.before / 25e6 - 1.0).abs() < 0.05, "{found:?}");
+        assert!(found.duration > 80_000_000_000, "{found:?}");
+        assert_eq!(burst.round_trips_us(found.at), [Some(1_000), None]);
+        let unhindered = throughput(3_000..90_000, |_| (5_000, 2));
+        assert_eq!(together(&[&unhindered, &burst]), None, "nothing waits");
+    }
+
+    #[test]
+    fn transfers_that_end_or_vary_together_are_no_shaper() {
+        let even = throughput(0..9_000, |_| (5_000, 60));
+        let ends = throughput(0..1_500, |_| (25_000, 60));
+        assert_eq!(together(&[&even, &ends]), None, "the round trip stays");
+        let vary = |at: i64| (if at / 400 % 2 == 0 { 4_000 } else { 1_000 }, 60);
+        let both = |at: i64| if at < 1_500 { (12_500, 1) } else { vary(at) };
+        let [first, second] = [throughput(0..6_000, both), throughput(0..6_000, both)];
+        assert_eq!(together(&[&first, &second]), None, "the sum is not even");
+    }
+
     #[test]
     fn idle_times_and_clocks_that_jump_do_no_harm() {
         let mut throughput = Throughput::new(0);
@@ -209,5 +549,6 @@ mod tests {
             throughput.data(u64::MAX, at, i64::MAX);
         }
         throughput.shaped();
+        together(&[&throughput, &throughput]);
     }
 }

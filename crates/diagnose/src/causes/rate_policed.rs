@@ -14,7 +14,9 @@
 //! response occur at one level of the bucket, what passed was below that level,
 //! chance does not explain it, and round trips do not grow with the level, as they
 //! would in a queue. Each response is judged, and the next ones of the stream are
-//! tested at the rate that is known.
+//! tested at the rate that is known. Streams that share a policer show it together:
+//! between two hosts, from one host or to one host, what all of them sent explains
+//! the losses of each, though none keeps a constant rate.
 //!
 //! ## Threshold
 //!
@@ -131,6 +133,12 @@ fn common(group: &Group<'_>) -> Option<u64> {
     rates.get(rates.len() / 2).copied()
 }
 
+/// Streams that share the bucket.
+fn sharing(group: &Group<'_>) -> u64 {
+    let policed = group.directions.iter().flat_map(|direction| &direction.sent().policed);
+    policed.map(|exchange| exchange.other_streams).max().unwrap_or(0).saturating_add(1)
+}
+
 fn exchange_text(exchange: &PolicedExchange) -> String {
     let at = match exchange.rate_bps {
         Some(bps) => bit_rate(bps as f64),
@@ -142,8 +150,12 @@ fn exchange_text(exchange: &PolicedExchange) -> String {
             )
         }
     };
+    let shared = match exchange.other_streams {
+        0 => String::new(),
+        others => format!(" shared with {}", count(others, "other stream")),
+    };
     format!(
-        "exchange {}: {at}, bucket {}; {} of {} dropped in {}",
+        "exchange {}: {at}{shared}, bucket {}; {} of {} dropped in {}",
         number(exchange.exchange),
         bytes(exchange.bucket_bytes),
         number(exchange.lost),
@@ -201,7 +213,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         remedies(group, common),
     );
     finding.gain = match common {
-        Some(bps) => group.gain_at(bps as f64),
+        Some(bps) => group.gain_at(bps as f64 / sharing(group) as f64),
         None => gain::not_predictable("the rate of the policer is not known"),
     };
     finding
@@ -209,11 +221,12 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 
 fn remedies(group: &Group<'_>, rate_bps: Option<u64>) -> Vec<Remedy> {
     let host = group.sending_host();
-    let mut pace = match rate_bps {
+    let mut pace = match rate_bps.map(|bps| bps / sharing(group)) {
         Some(bps) => qdisc(
             format!("fq maxrate {:.0}kbit", bps as f64 * PACED_SHARE / 1e3),
             format!(
-                "on {host}: pace below {} (fq maxrate, SO_MAX_PACING_RATE)",
+                "on {host}: pace {}below {} (fq maxrate, SO_MAX_PACING_RATE)",
+                if sharing(group) > 1 { "each stream " } else { "" },
                 bit_rate(bps as f64)
             ),
         ),
@@ -248,6 +261,7 @@ pub(super) mod tests {
             passed: 1_300,
             bursts: 9,
             duration_us: 9_000_000,
+            other_streams: 0,
         }
     }
 
@@ -266,6 +280,19 @@ pub(super) mod tests {
         let finding = &findings_of(rule(&policed(None)))[0];
         assert_eq!(finding.title, "A policer on the path drops bursts above 98 KiB");
         assert!(finding.evidence[0].text.contains("exchange 2: 1.48 Mbit/s to 1.52 Mbit/s"));
+    }
+
+    #[test]
+    fn streams_that_share_the_bucket_share_its_rate() {
+        let mut evidence = policed(Some(1_500_000));
+        let packets = evidence.packets.as_mut().unwrap();
+        packets.worst[0].from_server.policed[0].other_streams = 2;
+        let finding = &findings_of(rule(&evidence))[0];
+        assert_eq!(finding.title, "A policer on the path drops what is above 1.5 Mbit/s");
+        let text = &finding.evidence[0].text;
+        assert!(text.contains("1.5 Mbit/s shared with 2 other streams, bucket"), "{text}");
+        let pace = &finding.remedies[0].text;
+        assert!(pace.contains("pace each stream below 500 kbit/s"), "{pace}");
     }
 
     #[test]

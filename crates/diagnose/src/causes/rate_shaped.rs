@@ -12,13 +12,18 @@
 //! In packets, from both ends of the path: the throughput of a bulk transfer over
 //! time, and its round trip. At one step the throughput falls and stays even after
 //! it, and the round trip grows: the rate is that of the bucket, and the bytes
-//! above it before the step are its burst.
+//! above it before the step are its burst. Pauses do not count: the burst may have
+//! been an earlier transfer, and a long transfer does not hide a short burst.
+//! Transfers between two hosts, from one host or to one host are also judged
+//! together: the sum of what they send is even, where none of them is.
 //!
 //! ## Threshold
 //!
 //! The throughput falls to a third or less and deviates by at most a fifth after
-//! that; the median round trip is five times as long and 20 ms longer; three
-//! intervals before the step, eight after it, of 20 ms or more each.
+//! that. The median round trip is 20 ms longer, and five times as long, or so much
+//! longer that at least half of what was in flight before still is: it waits in the
+//! queue, and a sender keeps half even after a loss (RFC 5681). Three intervals
+//! before the step, eight after it, of 20 ms or more and a round trip or more each.
 //!
 //! ## Looks like it, but is not
 //!
@@ -106,9 +111,13 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let shaped = direction.sent().shaped.unwrap_or_default();
     let (before, after) = (bit_rate(shaped.before_bps as f64), bit_rate(shaped.rate_bps as f64));
     let text = format!(
-        "stream {}: {before} for {} and {}, then an even {after}; its round trip steps from {} to \
+        "stream {}{}: {before} for {} and {}, then an even {after}; the round trip steps from {} to \
          {}",
         direction.stream.number,
+        match shaped.other_streams {
+            0 => String::new(),
+            others => format!(" and {} together", count(others, "other")),
+        },
         micros(shaped.after_us),
         bytes(shaped.burst_bytes),
         micros(shaped.round_trip_before_us),
@@ -121,9 +130,15 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         .at_moment("burst", shaped.burst_bytes as f64, "bytes");
     let (sender, receiver) = (group.sender(), group.receiver());
     let host = group.sending_host();
+    let sharing = shaped.other_streams.saturating_add(1);
+    let each = shaped.rate_bps as f64 / sharing as f64;
     let mut pace = qdisc(
-        format!("fq maxrate {:.0}kbit", shaped.rate_bps as f64 * PACED_SHARE / 1e3),
-        format!("on {host}: pace below {after} (fq maxrate, SO_MAX_PACING_RATE)"),
+        format!("fq maxrate {:.0}kbit", each * PACED_SHARE / 1e3),
+        format!(
+            "on {host}: pace {}below {} (fq maxrate, SO_MAX_PACING_RATE)",
+            if sharing > 1 { "each stream " } else { "" },
+            bit_rate(each)
+        ),
     )
     .noted("then nothing waits in the queue, and the credit comes back; bbr paces too");
     (pace.reaches, pace.host) = (Reach::NewConnections, Some(host));
@@ -159,6 +174,7 @@ pub(super) mod tests {
             round_trip_after_us: 61_000,
             after_us: 1_800_000,
             duration_us: 4_000_000,
+            other_streams: 0,
         });
         evidence
     }
@@ -174,6 +190,21 @@ pub(super) mod tests {
         let title = "A shaper on the path limits transfers to 40 Mbit/s after a burst";
         assert_eq!((&finding.title[..], finding.impact.amount), (title, 3.2));
         assert!(finding.evidence[0].text.contains("from 900 µs to 61 ms"), "{finding:?}");
+    }
+
+    #[test]
+    fn streams_that_share_the_shaper_share_its_rate() {
+        let mut evidence = stepped();
+        let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+        stream.from_server.shaped.as_mut().unwrap().other_streams = 1;
+        let finding = &findings_of(rule(&evidence))[0];
+        assert_eq!(
+            finding.title,
+            "A shaper on the path limits transfers to 40 Mbit/s after a burst"
+        );
+        let text = &finding.evidence[0].text;
+        assert!(text.contains(" and 1 other together: 200 Mbit/s for"), "{text}");
+        assert!(finding.remedies[1].text.contains("pace each stream below 20 Mbit/s"));
     }
 
     #[test]

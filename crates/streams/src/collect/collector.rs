@@ -14,6 +14,7 @@ use super::ranked_stream::{Rank, RankedStream};
 use super::selection::WatchedSelection;
 use super::service_totals::Services;
 use super::shard::Shard;
+use super::shared_paths::SharedPaths;
 use crate::captured_stream::captured_stream;
 use crate::dns::{DNS_PORT, DnsQueries};
 use crate::segment::SegmentKind;
@@ -45,6 +46,7 @@ pub struct Collector {
     pub(super) clock_check: ClockCheck,
     pub(super) table: Table,
     pub(super) services: Services,
+    pub(super) shared_paths: SharedPaths,
     pub(super) worst: BinaryHeap<Reverse<RankedStream>>,
     /// Number of the stream that is reported in any case.
     pub(super) requested: Option<u64>,
@@ -365,6 +367,7 @@ impl Collector {
     pub(super) fn add_stream(&mut self, stream: &mut Stream) {
         self.count_duplicates(stream);
         self.services.add(stream);
+        self.shared_paths.add(stream);
         let is_requested = self.requested == Some(stream.number);
         let rank = Rank::of(stream);
         let is_full = self.worst.len() >= MAX_WORST_STREAMS;
@@ -385,6 +388,7 @@ impl Collector {
     /// The capture is over: its evidence. `sources` are the names of its files or interfaces.
     pub fn finish(mut self, sources: Vec<String>, dropped_by_capture: u64) -> Collected {
         self.close();
+        self.name_shared_buckets();
         self.renumber();
         let mut worst: Vec<RankedStream> =
             self.worst.into_iter().map(|Reverse(ranked)| ranked).collect();

@@ -3,6 +3,7 @@
 //!
 //! - `collector`: packets into streams, streams into evidence
 //! - `service_totals`, `http_totals`: what is added up of a service
+//! - `shared_paths`: streams that pass the same token bucket
 //! - `ranked_stream`: a stream by what it lost
 //! - `clock_check`: whether the times of a capture can be true
 //! - [`watch`]: packets and streams for others that want more than the evidence
@@ -17,6 +18,7 @@ mod selection;
 mod service_totals;
 mod shard;
 mod sharded;
+mod shared_paths;
 pub mod watch;
 mod watched;
 

@@ -45,6 +45,7 @@ impl Collector {
         self.evicted += other.evicted;
         self.first_packets.extend(other.first_packets);
         self.services.merge(other.services);
+        self.shared_paths.merge(other.shared_paths);
         self.worst.extend(other.worst);
         while self.worst.len() > MAX_WORST_STREAMS {
             self.worst.pop();

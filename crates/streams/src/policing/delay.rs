@@ -40,10 +40,16 @@ struct Sample {
 /// the shortest of the stream, seconds.
 pub(super) fn is_queued(steps: &[Step], fit: &BucketFit, min_round_trip: f64) -> bool {
     let Some(delay) = compare(steps, fit) else { return true };
-    let before_losses = round_trip_before_losses(steps) - min_round_trip;
-    delay.expected < MIN_VISIBLE_DELAY.max(2.0 * delay.noise)
+    let whole = round_trip_before_losses(steps);
+    let before_losses = whole - min_round_trip;
+    // Where the bucket is always nearly empty, levels hardly differ; but nobody waits in a queue for
+    // longer than the whole round trip.
+    let is_shorter = whole > 0.0 && whole <= MIN_QUEUE_SHARE * fit.level / fit.rate;
+    let is_compared = delay.expected >= MIN_VISIBLE_DELAY.max(2.0 * delay.noise);
+    let is_in_doubt = delay.measured > MIN_QUEUE_SHARE * delay.expected || !is_compared;
+    let is_in_doubt = is_in_doubt && (!is_shorter || delay.measured > MIN_VISIBLE_DELAY);
+    is_in_doubt
         || fit.level < MIN_VISIBLE_QUEUE * fit.rate
-        || delay.measured > MIN_QUEUE_SHARE * delay.expected
         || before_losses > MIN_QUEUE_SHARE * fit.level / fit.rate
         || (before_losses > (MIN_FULL_QUEUE_FACTOR - 1.0) * min_round_trip
             && before_losses > MIN_FULL_QUEUE_DELAY)

@@ -2,6 +2,8 @@
 
 use super::bucket::{self, BucketFit};
 use super::delay;
+use super::response::{PolicedResponse, bits, is_one_rate};
+use super::shared::Losses;
 use super::statistics::seconds_between;
 use super::transmissions::{Transmissions, Transmitted};
 use crate::segment::SegmentKind;
@@ -11,32 +13,6 @@ use crate::time::Nanos;
 /// Data packets of a response before its packets are recorded: short responses cost nothing, and
 /// what is only counted was sent at once (RFC 6928).
 const PACKETS_BEFORE_RECORDING: u8 = 10;
-/// The rates that a response allows are reported as one rate when their quotient is at most this.
-const MAX_RATE_QUOTIENT: f64 = 1.2;
-
-/// A response of which a policer dropped a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PolicedResponse {
-    /// Rate of the policer, bits of IP packets a second. `None`: nothing was sent for long enough;
-    /// every burst found a full bucket, and its size alone limited the response.
-    pub rate_bps: Option<u64>,
-    /// Lowest and highest rate that the losses allow, bits a second.
-    pub rate_range_bps: (u64, u64),
-    /// Bytes of IP packets that passed at once before the first was dropped: the size of the bucket
-    /// if it was full before.
-    pub bucket_bytes: u64,
-    /// Packets that were dropped.
-    pub lost: u32,
-    /// Packets that passed.
-    pub passed: u32,
-    /// How often dropping began.
-    pub bursts: u32,
-    /// First loss.
-    pub first_loss: Nanos,
-    /// Last loss.
-    pub last_loss: Nanos,
-}
-
 /// What earlier responses of the same direction showed of a policer.
 #[derive(Debug, Clone, Copy)]
 struct KnownPolicer {
@@ -69,6 +45,10 @@ struct Recording {
     found: Option<PolicedResponse>,
     /// Shortest round trip, seconds; 0: none yet.
     min_round_trip: f64,
+    /// The first losses that no bucket of this direction explains; without them, its first losses.
+    losses: Option<Box<Losses>>,
+    /// Whether a part of the response was judged before.
+    is_continued: bool,
 }
 
 impl PolicerDetector {
@@ -154,12 +134,17 @@ impl PolicerDetector {
     }
 
     /// The response is over and acknowledged, or the stream is over: whether it was policed. What
-    /// it showed of the policer helps with later responses; everything else is forgotten.
+    /// it showed of the policer helps with later responses, and its losses may be explained together
+    /// with those of other streams; everything else is forgotten.
     #[inline]
-    pub fn end_response(&mut self) -> Option<PolicedResponse> {
+    pub fn end_response(&mut self, exchange: u32) -> Option<PolicedResponse> {
         (self.packets, self.bytes) = (0, 0);
         let recording = self.recording.as_mut()?;
-        recording.judge();
+        recording.judge(false);
+        recording.is_continued = false;
+        if let Some(losses) = &mut recording.losses {
+            losses.exchange.get_or_insert(exchange);
+        }
         let found = recording.found.take();
         if recording.shows_nothing() {
             self.recording = None;
@@ -167,6 +152,11 @@ impl PolicerDetector {
             recording.transmissions = Transmissions::default();
         }
         found
+    }
+
+    /// Its losses, of which one bucket may explain those of other streams too.
+    pub(crate) fn take_losses(&mut self) -> Option<Box<Losses>> {
+        self.recording.as_mut()?.losses.take()
     }
 
     /// How many transmissions are recorded.
@@ -179,7 +169,8 @@ impl PolicerDetector {
 impl Recording {
     /// Whether no policer is known, and nothing was lost that may show one.
     fn shows_nothing(&self) -> bool {
-        self.known.is_none() && self.found.is_none() && !self.transmissions.has_losses()
+        let is_empty = self.known.is_none() && self.found.is_none() && self.losses.is_none();
+        is_empty && !self.transmissions.has_losses()
     }
 
     fn sent(&mut self, kind: SegmentKind, from: Sequence, length: u32, headers: u32, at: Nanos) {
@@ -200,14 +191,15 @@ impl Recording {
             return;
         }
         if self.transmissions.is_full() {
-            self.judge();
+            self.judge(true);
             self.transmissions.keep_unacknowledged();
+            self.is_continued = true;
         }
         self.transmissions.sent(transmitted, from.0, length, headers, at);
     }
 
-    /// Judges what is recorded.
-    fn judge(&mut self) {
+    /// Judges what is recorded; `continues`: more of the same response follows.
+    fn judge(&mut self, continues: bool) {
         if let Some(min) = self.transmissions.min_round_trip().map(|min| min as f64 * 1e-9) {
             self.min_round_trip =
                 if self.min_round_trip > 0.0 { self.min_round_trip.min(min) } else { min };
@@ -224,15 +216,19 @@ impl Recording {
             (known.deficit - seconds_between(known.at, start) * known.rate).max(0.0)
         });
         let rates = self.known.map(|known| (known.low, known.high));
-        let Some(fit) = bucket::fit(&steps, deficit, rates) else { return };
-        if delay::is_queued(&steps, &fit, self.min_round_trip) {
-            return;
-        }
+        let fit = bucket::fit(&steps, deficit, rates);
+        let fit = fit.filter(|fit| !delay::is_queued(&steps, fit, self.min_round_trip));
         let end = steps.last().map_or(0.0, |step| step.at);
+        let is_explained = fit.is_some();
+        if self.losses.as_ref().is_none_or(|before| before.is_explained && !is_explained) {
+            let is_whole = [!self.is_continued, !continues];
+            let losses = Losses::of(steps, start, is_whole, self.min_round_trip, is_explained);
+            self.losses = losses.or(self.losses.take());
+        }
+        let Some(fit) = fit else { return };
         let known = self.learn(&fit, start.saturating_add((end * 1e9) as Nanos));
-        let bits = |rate: f64| (rate * 8.0) as u64;
         let found = PolicedResponse {
-            rate_bps: (known.high <= known.low * MAX_RATE_QUOTIENT).then(|| bits(known.rate)),
+            rate_bps: is_one_rate(known.low, known.high).then(|| bits(known.rate)),
             rate_range_bps: (bits(known.low), bits(known.high)),
             bucket_bytes: fit.bucket.max(0.0) as u64,
             lost: fit.lost,

@@ -18,6 +18,9 @@
 //! - `bucket`: the level, the rate at which the losses agree, and how unlikely chance is
 //! - `delay`: whether there was a queue
 //! - `detector`: all of it for one direction of a stream
+//! - `shared`: all of it for streams that pass the same bucket: none of them keeps a constant rate, and
+//!   what all of them sent together explains the losses of each
+//! - `response`: what is known of a response that was policed
 //!
 //! Losses are those of segments that were captured and retransmitted: the capture point is before
 //! the policer. Behind it neither the losses nor the delays can be seen, and nothing is found.
@@ -25,9 +28,15 @@
 mod bucket;
 mod delay;
 mod detector;
+mod response;
+mod shared;
+#[cfg(test)]
+mod shared_tests;
 mod statistics;
 #[cfg(test)]
 mod tests;
 mod transmissions;
 
-pub use detector::{PolicedResponse, PolicerDetector};
+pub use detector::PolicerDetector;
+pub use response::PolicedResponse;
+pub(crate) use shared::{Losses, shared_bucket};

@@ -9,13 +9,13 @@ use super::{PolicedResponse, PolicerDetector};
 use crate::segment::SegmentKind;
 use crate::sequence::Sequence;
 
-const DATA: u32 = 1448;
-const HEADERS: u32 = 52;
+pub(super) const DATA: u32 = 1448;
+pub(super) const HEADERS: u32 = 52;
 /// Bytes of an IP packet.
 const WIRE: f64 = 1500.0;
 
 /// Pseudo-random numbers (xorshift).
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
     /// From 0 to 1.
@@ -29,7 +29,7 @@ impl Random {
 
 /// What is on the path beyond the capture point. Rates are in bytes a second.
 #[derive(Clone, Copy, Debug)]
-enum Path {
+pub(super) enum Path {
     Policer {
         rate: f64,
         bucket: f64,
@@ -62,7 +62,7 @@ enum Path {
 }
 
 /// A path and its state.
-struct Link {
+pub(super) struct Link {
     path: Path,
     /// Deficit of the bucket, or length of the queue, bytes.
     deficit: f64,
@@ -71,13 +71,17 @@ struct Link {
     next_event: f64,
     arrived: f64,
     /// Half a round trip, seconds.
-    half: f64,
+    pub(super) half: f64,
     random: Random,
 }
 
 impl Link {
+    pub(super) fn new(path: Path, half: f64, random: Random) -> Self {
+        Link { path, deficit: 0.0, at: 0.0, next_event: 0.0, arrived: 0.0, half, random }
+    }
+
     /// When a packet that is sent now arrives; packets stay in order.
-    fn carry(&mut self, at: f64) -> Option<f64> {
+    pub(super) fn carry(&mut self, at: f64) -> Option<f64> {
         let arrival = self.pass(at)?;
         self.arrived = self.arrived.max(arrival) + 0.000_001;
         Some(self.arrived)
@@ -146,9 +150,7 @@ fn responses(
     seed: u64,
 ) -> Vec<(Option<PolicedResponse>, u32)> {
     let half = if seed.is_multiple_of(2) { 0.008 } else { 0.05 };
-    let random = Random(seed * 2 + 1);
-    let mut link =
-        Link { path, deficit: 0.0, at: 0.0, next_event: 0.0, arrived: 0.0, half, random };
+    let mut link = Link::new(path, half, Random(seed * 2 + 1));
     let mut detector = PolicerDetector::default();
     let (mut now, mut next, mut all) = (1.0_f64, 0_u64, Vec::new());
     let mut order = 0_u64;
@@ -217,13 +219,13 @@ fn responses(
                 }
             }
         }
-        all.push((detector.end_response(), lost));
+        all.push((detector.end_response(0), lost));
         now += 1.0;
     }
     all
 }
 
-const MEGABIT: f64 = 125_000.0;
+pub(super) const MEGABIT: f64 = 125_000.0;
 
 #[test]
 fn policers_are_found_with_their_rate() {
@@ -254,7 +256,7 @@ fn policers_are_found_with_their_rate() {
 }
 
 /// How often each path is tried; NETWHY_SEEDS times as often by hand.
-fn seeds(count: u64) -> u64 {
+pub(super) fn seeds(count: u64) -> u64 {
     std::env::var("NETWHY_SEEDS").ok().and_then(|times| times.parse::<u64>().ok()).unwrap_or(1)
         * count
 }
@@ -307,7 +309,7 @@ fn a_stream_without_losses_is_forgotten() {
         detector.acknowledged(Sequence(number * 1448), at);
     }
     assert!(detector.recorded().is_some_and(|size| size < 1024));
-    assert_eq!(detector.end_response(), None);
+    assert_eq!(detector.end_response(0), None);
     assert_eq!(detector.recorded(), None);
 }
 
@@ -330,7 +332,7 @@ proptest! {
         for (what, from, length, headers, at) in calls {
             drive(&mut detector, what, from, length, headers, at);
         }
-        detector.end_response();
+        detector.end_response(0);
     }
 
     /// The same, nearer to what happens: small steps forward and back.
@@ -349,7 +351,7 @@ proptest! {
                 next += u64::from(length);
             }
         }
-        if let Some(this) = detector.end_response() {
+        if let Some(this) = detector.end_response(0) {
             prop_assert!(this.lost > 0 && this.first_loss <= this.last_loss);
             prop_assert!(this.rate_range_bps.0 <= this.rate_range_bps.1);
         }
@@ -367,7 +369,7 @@ fn drive(detector: &mut PolicerDetector, what: u8, from: u64, length: u32, heade
             at,
         ),
         2 if length.is_multiple_of(16) => {
-            detector.end_response();
+            detector.end_response(0);
         }
         3 => detector.sent(SegmentKind::FastRetransmission, from, length, headers, at),
         4 => detector.sent(SegmentKind::RtoRetransmission, from, length, headers, at),

@@ -34,10 +34,10 @@ impl Stream {
     ) -> Side {
         (event.exchange, event.stall) = (None, None);
         #[cfg(test)]
-        let mut other = self.clone();
+        let other = super::expected::tests::is_compared().then(|| self.clone());
         if self.take_expected(build, side, ip, tcp, at, packet, event) {
             #[cfg(test)]
-            {
+            if let Some(mut other) = other {
                 let mut other_event = SegmentEvent::default();
                 other.take_any(build, side, ip, tcp, at, packet, &mut other_event);
                 other.note_calm();

@@ -17,7 +17,7 @@ use crate::policing::PolicedResponse;
 use crate::segment::SegmentKind;
 use crate::slow_start::{SlowStartDetector, SlowStarts};
 use crate::stall::{Stall, StallDetector, StallTotals};
-use crate::throughput::ShapedThroughput;
+use crate::throughput::{ShapedThroughput, Throughput};
 use crate::time::{Nanos, OptionalTime};
 use crate::time_breakdown::{CategoryTimes, PerCategory, TimeAttribution};
 
@@ -210,7 +210,12 @@ impl End {
 
     /// Whether a token bucket with a queue held what it sent to its rate.
     pub fn shaped(&self) -> Option<ShapedThroughput> {
-        self.transfer.as_ref()?.throughput.as_ref()?.shaped()
+        self.throughput()?.shaped()
+    }
+
+    /// The throughput of its bulk transfers.
+    pub(crate) fn throughput(&self) -> Option<&Throughput> {
+        self.transfer.as_ref()?.throughput.as_ref()
     }
 
     /// The rate at which the path delivers a flight of its transfers, bits of data a second.

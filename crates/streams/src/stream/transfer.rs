@@ -118,7 +118,7 @@ impl Stream {
     #[inline]
     pub(super) fn judge_policer(&mut self, side: Side, exchange: u32) {
         let end = self.ends.get_mut(side);
-        if let Some(found) = end.sent.policer.end_response() {
+        if let Some(found) = end.sent.policer.end_response(exchange) {
             let policed = &mut end.incidents.get_or_insert_default().policed;
             if policed.len() < MAX_POLICED_RESPONSES {
                 policed.push((exchange, found));
