@@ -9,7 +9,7 @@ use lab::observer::{Diagnosis, MemorySample, Observer};
 use sys::Stop;
 use text::sanitize;
 
-/// How often a netwhy that watches is looked at.
+/// How often the end of a netwhy that watches is checked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How often its memory is read while it watches.
 const MEMORY_SAMPLES: u32 = 12;
