@@ -10,6 +10,7 @@
 //! long transfer does not hide the short burst at its beginning. Intervals in which nothing was sent do
 //! not count: the burst may have been in an earlier transfer.
 
+use crate::sequence::Sequence;
 use crate::time::Nanos;
 
 /// New bytes from which on a direction counts as a bulk transfer.
@@ -79,25 +80,84 @@ struct Series {
     width: Nanos,
 }
 
-/// Throughput of one direction.
+/// Throughput of one direction: what is sent, and what is acknowledged. A sender that sends in flights is
+/// uneven where its acknowledgements are not; these stop where something is lost.
 #[derive(Debug, Clone)]
 pub(crate) struct Throughput {
+    sent: Timeline,
+    delivered: Option<Timeline>,
+    acknowledged: Sequence,
+    round_trip: Nanos,
+}
+
+/// How much passed, over time.
+#[derive(Debug, Clone)]
+struct Timeline {
     series: Series,
     /// What it was before intervals were made longer.
     earlier: Vec<Series>,
 }
 
 impl Throughput {
-    pub(crate) fn new(at: Nanos) -> Self {
-        let first = Interval { began: at, ..Interval::default() };
-        let mut intervals = Vec::with_capacity(MAX_INTERVALS);
-        intervals.push(first);
-        Throughput { series: Series { intervals, width: FIRST_WIDTH }, earlier: Vec::new() }
+    pub(crate) fn new(acknowledged: Sequence, at: Nanos) -> Self {
+        Throughput { sent: Timeline::new(at), delivered: None, acknowledged, round_trip: 0 }
     }
 
     /// New data passes, while the round trip is this long.
     #[inline]
     pub(crate) fn data(&mut self, bytes: u64, at: Nanos, round_trip: Nanos) {
+        self.round_trip = round_trip;
+        self.sent.data(bytes, at, round_trip);
+    }
+
+    /// The peer has acknowledged everything before `until`.
+    #[inline]
+    pub(crate) fn acknowledged(&mut self, until: Sequence, at: Nanos) {
+        let bytes = until.0.saturating_sub(self.acknowledged.0);
+        if bytes > 0 {
+            self.acknowledged = until;
+            let delivered = self.delivered.get_or_insert_with(|| Timeline::new(at));
+            delivered.data(bytes, at, self.round_trip);
+        }
+    }
+
+    /// Whether the throughput fell to the rate of a token bucket with a queue.
+    pub(crate) fn shaped(&self) -> Option<ShapedThroughput> {
+        self.sent.shaped().or_else(|| self.delivered.as_ref()?.shaped())
+    }
+
+    /// The same of several directions together.
+    pub(crate) fn shaped_together(all: &[&Throughput]) -> Option<ShapedThroughput> {
+        let sent: Vec<&Timeline> = all.iter().map(|one| &one.sent).collect();
+        Timeline::sum(&sent)?.shaped().or_else(|| {
+            let delivered: Option<Vec<&Timeline>> =
+                all.iter().map(|one| one.delivered.as_ref()).collect();
+            Timeline::sum(&delivered?)?.shaped()
+        })
+    }
+
+    /// Median round trips before a moment and after it, microseconds; `None`: nothing was sent.
+    pub(crate) fn round_trips_us(&self, at: Nanos) -> [Option<u64>; 2] {
+        self.sent.round_trips_us(at)
+    }
+
+    /// Bytes that it has of the transfers.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sent.bytes()
+    }
+}
+
+impl Timeline {
+    fn new(at: Nanos) -> Self {
+        let first = Interval { began: at, ..Interval::default() };
+        let mut intervals = Vec::with_capacity(MAX_INTERVALS);
+        intervals.push(first);
+        Timeline { series: Series { intervals, width: FIRST_WIDTH }, earlier: Vec::new() }
+    }
+
+    /// New data passes, while the round trip is this long.
+    #[inline]
+    fn data(&mut self, bytes: u64, at: Nanos, round_trip: Nanos) {
         let micros = u64::try_from(round_trip / 1_000).unwrap_or(0);
         let data = Interval { began: at, bytes, round_trips: bytes.saturating_mul(micros) };
         if self.series.is_over(at) && self.series.intervals.len() >= MAX_INTERVALS {
@@ -123,7 +183,7 @@ impl Throughput {
     }
 
     /// Several directions put together, at each length of their intervals.
-    pub(crate) fn sum(all: &[&Throughput]) -> Option<Self> {
+    fn sum(all: &[&Timeline]) -> Option<Self> {
         let series = || all.iter().flat_map(|one| one.all());
         let mut widths: Vec<Nanos> = series().map(|series| series.width).collect();
         widths.sort_unstable();
@@ -138,11 +198,11 @@ impl Throughput {
                 Series::sum(parts, width)
             })
             .collect();
-        Some(Throughput { series: sums.pop()?, earlier: sums })
+        Some(Timeline { series: sums.pop()?, earlier: sums })
     }
 
     /// Bytes that it has of the transfers.
-    pub(crate) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         let intervals = self.series.intervals.iter().map(|interval| interval.bytes);
         intervals.fold(0, u64::saturating_add)
     }
@@ -165,7 +225,7 @@ impl Throughput {
     }
 
     /// Median round trips before a moment and after it, microseconds; `None`: nothing was sent.
-    pub(crate) fn round_trips_us(&self, at: Nanos) -> [Option<u64>; 2] {
+    fn round_trips_us(&self, at: Nanos) -> [Option<u64>; 2] {
         let is_before = |one: &&Interval| one.began < at;
         // The longest series that has something of both.
         let series = self.all().filter(|series| {
@@ -183,7 +243,7 @@ impl Throughput {
 
     /// Whether the throughput fell to the rate of a token bucket with a queue: the first time, for as
     /// long as it stayed there.
-    pub(crate) fn shaped(&self) -> Option<ShapedThroughput> {
+    fn shaped(&self) -> Option<ShapedThroughput> {
         let all = self.all();
         let mut found = all.filter_map(|series| {
             let found = series.shaped()?;
@@ -364,7 +424,7 @@ mod tests {
 
     /// A transfer that sends each millisecond the bytes that `of` gives, with a round trip in ms.
     fn transfer(millis: i64, of: impl Fn(i64) -> (u64, i64)) -> Option<ShapedThroughput> {
-        let mut throughput = Throughput::new(0);
+        let mut throughput = Timeline::new(0);
         for milli in 0..millis {
             let (bytes, round_trip) = of(milli);
             if bytes == 0 {
@@ -407,7 +467,7 @@ mod tests {
             (125e6, 5e8, 200_000, 400_000, 120),
         ];
         for (rate, burst_rate, base_us, queue_us, seconds) in paths {
-            let mut throughput = Throughput::new(0);
+            let mut throughput = Timeline::new(0);
             let step = 2_000_000;
             // The burst lasts for as long as 1 % of the whole, or four round trips.
             let burst = (seconds as f64 * 0.01).max(base_us as f64 * 8e-6);
@@ -478,8 +538,8 @@ mod tests {
     }
 
     /// A transfer of some milliseconds, as [`transfer`].
-    fn throughput(millis: std::ops::Range<i64>, of: impl Fn(i64) -> (u64, i64)) -> Throughput {
-        let mut throughput = Throughput::new(millis.start * 1_000_000);
+    fn throughput(millis: std::ops::Range<i64>, of: impl Fn(i64) -> (u64, i64)) -> Timeline {
+        let mut throughput = Timeline::new(millis.start * 1_000_000);
         for milli in millis {
             let (bytes, round_trip) = of(milli);
             if bytes > 0 {
@@ -489,8 +549,8 @@ mod tests {
         throughput
     }
 
-    fn together(all: &[&Throughput]) -> Option<ShapedThroughput> {
-        Throughput::sum(all)?.shaped()
+    fn together(all: &[&Timeline]) -> Option<ShapedThroughput> {
+        Timeline::sum(all)?.shaped()
     }
 
     #[test]
@@ -543,8 +603,28 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_sends_in_flights_shows_the_shaper_by_its_acknowledgements() {
+        // Twice a second 2.5 MB leave at once; they are acknowledged evenly at 5 MB a second.
+        let mut throughput = Throughput::new(Sequence(0), 0);
+        let mut acknowledged = 0;
+        for milli in 0..8_000 {
+            let at = milli * 1_000_000;
+            if milli < 1_500 {
+                throughput.data(25_000, at, 1_000_000);
+            } else if milli % 500 == 0 {
+                throughput.data(2_500_000, at, 60_000_000);
+            }
+            acknowledged += if milli < 1_500 { 25_000 } else { 5_000 };
+            throughput.acknowledged(Sequence(acknowledged), at);
+        }
+        assert_eq!(throughput.sent.series.shaped(), None, "what is sent is not even");
+        let found = throughput.shaped().expect("a step of what is delivered");
+        assert!((found.rate / 5e6 - 1.0).abs() < 0.05, "{found:?}");
+    }
+
+    #[test]
     fn idle_times_and_clocks_that_jump_do_no_harm() {
-        let mut throughput = Throughput::new(0);
+        let mut throughput = Timeline::new(0);
         for at in [0, 1, i64::MAX / 2, -5, i64::MIN / 2, 7, i64::MAX / 2] {
             throughput.data(u64::MAX, at, i64::MAX);
         }

@@ -138,7 +138,7 @@ impl SharedPaths {
 /// The step of the throughput of these directions together, and which of them it held.
 fn shaped_together(group: &[&Kept<Box<Throughput>>]) -> Option<(ShapedThroughput, Vec<Place>)> {
     let throughputs: Vec<&Throughput> = group.iter().map(|one| &*one.of).collect();
-    let found = Throughput::sum(&throughputs)?.shaped()?;
+    let found = Throughput::shaped_together(&throughputs)?;
     let trips = || group.iter().map(|one| (*one, one.of.round_trips_us(found.at)));
     let hosts = |one: &Kept<Box<Throughput>>| (one.place.sender, one.place.receiver);
     let is_one_way = group.iter().all(|one| group.first().is_some_and(|a| hosts(a) == hosts(one)));

@@ -60,7 +60,7 @@ impl Stream {
         let kind = own.sent.take(tcp, timestamps, at, (ip.ecn, ip.ttl), &mut peer.sent);
         let new = own.sent.counts.new_bytes.saturating_sub(new_before);
         if let Some(transfer) = &mut peer.transfer {
-            transfer.flight_rate.acknowledged(peer.sent.acknowledged(), at);
+            transfer.acknowledged(peer.sent.acknowledged(), at);
         }
         if peer.sent.in_flight() == 0 {
             self.exchanges.acknowledged(side.other(), at);
