@@ -359,14 +359,18 @@ impl Series {
                 after.iter().map(|interval| (interval.bytes as f64 - slow).powi(2)).sum::<f64>();
             (squares / after.len().max(1) as f64).sqrt() <= MAX_DEVIATION * slow
         };
-        let short = median(before.iter().map(Interval::round_trip_us)) as f64;
-        let long = median(after.iter().map(Interval::round_trip_us)) as f64;
+        let short = median_trip_us(before);
         // Less than a round trip shows the bursts of a window, no rate.
         let is_rate = short > 0.0 && short * 1e3 <= self.width as f64;
-        let waits = long >= short + MIN_QUEUE_DELAY_US
-            && (long >= MIN_ROUND_TRIP_GROWTH * short
-                || long * slow >= MIN_FLIGHT_KEPT * short * fast);
-        if slow <= 0.0 || fast < MIN_FALL * slow || !is_even || !is_rate || !waits {
+        let waits = |long: &f64| {
+            *long >= short + MIN_QUEUE_DELAY_US
+                && (*long >= MIN_ROUND_TRIP_GROWTH * short
+                    || long * slow >= MIN_FLIGHT_KEPT * short * fast)
+        };
+        // The queue may not stay full: the sender sends less when it has lost something.
+        let long = Some(median_trip_us(after)).filter(waits).or(filling_queue_us(after));
+        let long = long.filter(waits)?;
+        if slow <= 0.0 || fast < MIN_FALL * slow || !is_even || !is_rate {
             return None;
         }
         let intervals_a_second = 1e9 / self.width as f64;
@@ -409,6 +413,18 @@ fn strongest_step(busy: &[Interval]) -> Option<usize> {
 fn mean_bytes(intervals: &[Interval]) -> f64 {
     let bytes = intervals.iter().map(|interval| interval.bytes).fold(0, u64::saturating_add);
     bytes as f64 / intervals.len().max(1) as f64
+}
+
+fn median_trip_us(intervals: &[Interval]) -> f64 {
+    median(intervals.iter().map(Interval::round_trip_us)) as f64
+}
+
+/// The median round trip right after the step, if it does not fall: the queue fills. What drains was
+/// there before.
+fn filling_queue_us(after: &[Interval]) -> Option<f64> {
+    let filling = after.get(..MIN_INTERVALS_AFTER)?;
+    let (first, then) = filling.split_at_checked(MIN_INTERVALS_AFTER / 2)?;
+    (median_trip_us(then) >= median_trip_us(first)).then(|| median_trip_us(filling))
 }
 
 /// The median of those that are known: not 0.
@@ -504,6 +520,17 @@ mod tests {
         assert!(step(20, 60).is_some(), "a part of it was lost");
         assert_eq!(step(20, 45), None, "less is in flight: another reason to send less");
         assert_eq!(step(5, 24), None, "less than 20 ms");
+    }
+
+    #[test]
+    fn a_queue_that_the_sender_drains_later_shows_when_it_fills() {
+        let step = |after: fn(i64) -> i64| {
+            transfer(6_000, |at| if at < 1_500 { (25_000, 8) } else { (5_000, after(at - 1_500)) })
+        };
+        let found = step(|at| if at < 1_600 { (8 + at / 10).min(150) } else { 24 });
+        assert!(found.is_some_and(|found| found.round_trip_after_us > 50_000), "{found:?}");
+        // A sender that goes on more slowly after it has filled a queue.
+        assert_eq!(step(|at| (150 - at / 10).max(8)), None);
     }
 
     #[test]
