@@ -34,6 +34,8 @@ const MIN_ROUND_TRIP_GROWTH: f64 = 5.0;
 /// ... or so far that at least this share of what was in flight still is: in the queue. Senders keep
 /// half of it even after a loss (RFC 5681).
 const MIN_FLIGHT_KEPT: f64 = 0.5;
+/// Share of the time after the step in which the round trip is at least so much longer.
+const MIN_WAITING_SHARE: f64 = 0.3;
 /// An even throughput deviates by no more than this share of it (standard deviation).
 const MAX_DEVIATION: f64 = 0.2;
 
@@ -247,7 +249,8 @@ impl Timeline {
         let all = self.all();
         let mut found = all.filter_map(|series| {
             let found = series.shaped()?;
-            (!series.is_exceeded(&self.series, found.rate)).then_some(found)
+            let lasts = !series.is_exceeded(&self.series, found.rate) && self.series.waits(&found);
+            lasts.then_some(found)
         });
         let first = found.next()?;
         let longest = found.filter(|later| is_same(later.rate, first.rate));
@@ -329,6 +332,15 @@ impl Series {
         let after = whole.over().iter().filter(|one| one.began >= last.began && one.began < until);
         let after: Vec<Interval> = after.copied().collect();
         mean_bytes(&after) * 1e9 / whole.width as f64 > (1.0 + MAX_DEVIATION) * rate
+    }
+
+    /// Whether what was sent since a step waited for much of the time: a sender that notices the queue
+    /// and empties it loses nothing by it.
+    fn waits(&self, found: &ShapedThroughput) -> bool {
+        let after = || self.over().iter().filter(|one| one.began > found.at && one.bytes > 0);
+        let long = found.round_trip_before_us as f64 + MIN_QUEUE_DELAY_US;
+        let waited = after().filter(|one| one.round_trip_us() as f64 >= long).count();
+        waited as f64 >= MIN_WAITING_SHARE * after().count() as f64
     }
 
     /// The time for which this was the throughput.
@@ -530,7 +542,9 @@ mod tests {
         let found = step(|at| if at < 1_600 { (8 + at / 10).min(150) } else { 24 });
         assert!(found.is_some_and(|found| found.round_trip_after_us > 50_000), "{found:?}");
         // A sender that goes on more slowly after it has filled a queue.
-        assert_eq!(step(|at| (150 - at / 10).max(8)), None);
+        assert_eq!(step(|at| (150 - at * 2 / 3).max(8)), None);
+        // A sender that notices the queue, as bbr does.
+        assert_eq!(step(|at| if at < 600 { (8 + at / 5).min(100) } else { 12 }), None);
     }
 
     #[test]
