@@ -596,13 +596,13 @@ mod tests {
 
     #[test]
     fn two_transfers_through_one_shaper_show_it_together() {
-        // They take turns at most of its rate, 32 kB/s to 100 MB/s.
+        // Each has most of its rate for a while, 32 kB/s to 100 MB/s.
         for unit in [32, 1_000, 100_000_u64] {
             let share = move |at: i64, is_first: bool| {
-                let is_turn = (at / 700 % 2 == 0) == is_first;
+                let has_most = (at / 700 % 2 == 0) == is_first;
                 match at < 2_000 {
                     true => (unit * 5, 2),
-                    false if is_turn => (unit * 9 / 10, 80),
+                    false if has_most => (unit * 9 / 10, 80),
                     false => (unit / 10, 80),
                 }
             };
