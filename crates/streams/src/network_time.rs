@@ -29,6 +29,15 @@ impl Transfer {
             after_loss: AfterLoss::default(),
         }
     }
+
+    /// The peer has acknowledged everything before `until`.
+    #[inline]
+    pub(crate) fn acknowledged(&mut self, until: Sequence, at: Nanos) {
+        self.flight_rate.acknowledged(until, at);
+        if let Some(throughput) = &mut self.throughput {
+            throughput.acknowledged(until, at);
+        }
+    }
 }
 
 /// The time in which less is sent in a round trip than before a loss.

@@ -10,6 +10,7 @@
 //! long transfer does not hide the short burst at its beginning. Intervals in which nothing was sent do
 //! not count: the burst may have been in an earlier transfer.
 
+use crate::sequence::Sequence;
 use crate::time::Nanos;
 
 /// New bytes from which on a direction counts as a bulk transfer.
@@ -33,6 +34,8 @@ const MIN_ROUND_TRIP_GROWTH: f64 = 5.0;
 /// ... or so far that at least this share of what was in flight still is: in the queue. Senders keep
 /// half of it even after a loss (RFC 5681).
 const MIN_FLIGHT_KEPT: f64 = 0.5;
+/// Share of the time after the step in which the round trip is at least so much longer.
+const MIN_WAITING_SHARE: f64 = 0.3;
 /// An even throughput deviates by no more than this share of it (standard deviation).
 const MAX_DEVIATION: f64 = 0.2;
 
@@ -79,25 +82,84 @@ struct Series {
     width: Nanos,
 }
 
-/// Throughput of one direction.
+/// Throughput of one direction: what is sent, and what is acknowledged. A sender that sends in flights is
+/// uneven where its acknowledgements are not; these stop where something is lost.
 #[derive(Debug, Clone)]
 pub(crate) struct Throughput {
+    sent: Timeline,
+    delivered: Option<Timeline>,
+    acknowledged: Sequence,
+    round_trip: Nanos,
+}
+
+/// How much passed, over time.
+#[derive(Debug, Clone)]
+struct Timeline {
     series: Series,
     /// What it was before intervals were made longer.
     earlier: Vec<Series>,
 }
 
 impl Throughput {
-    pub(crate) fn new(at: Nanos) -> Self {
-        let first = Interval { began: at, ..Interval::default() };
-        let mut intervals = Vec::with_capacity(MAX_INTERVALS);
-        intervals.push(first);
-        Throughput { series: Series { intervals, width: FIRST_WIDTH }, earlier: Vec::new() }
+    pub(crate) fn new(acknowledged: Sequence, at: Nanos) -> Self {
+        Throughput { sent: Timeline::new(at), delivered: None, acknowledged, round_trip: 0 }
     }
 
     /// New data passes, while the round trip is this long.
     #[inline]
     pub(crate) fn data(&mut self, bytes: u64, at: Nanos, round_trip: Nanos) {
+        self.round_trip = round_trip;
+        self.sent.data(bytes, at, round_trip);
+    }
+
+    /// The peer has acknowledged everything before `until`.
+    #[inline]
+    pub(crate) fn acknowledged(&mut self, until: Sequence, at: Nanos) {
+        let bytes = until.0.saturating_sub(self.acknowledged.0);
+        if bytes > 0 {
+            self.acknowledged = until;
+            let delivered = self.delivered.get_or_insert_with(|| Timeline::new(at));
+            delivered.data(bytes, at, self.round_trip);
+        }
+    }
+
+    /// Whether the throughput fell to the rate of a token bucket with a queue.
+    pub(crate) fn shaped(&self) -> Option<ShapedThroughput> {
+        self.sent.shaped().or_else(|| self.delivered.as_ref()?.shaped())
+    }
+
+    /// The same of several directions together.
+    pub(crate) fn shaped_together(all: &[&Throughput]) -> Option<ShapedThroughput> {
+        let sent: Vec<&Timeline> = all.iter().map(|one| &one.sent).collect();
+        Timeline::sum(&sent)?.shaped().or_else(|| {
+            let delivered: Option<Vec<&Timeline>> =
+                all.iter().map(|one| one.delivered.as_ref()).collect();
+            Timeline::sum(&delivered?)?.shaped()
+        })
+    }
+
+    /// Median round trips before a moment and after it, microseconds; `None`: nothing was sent.
+    pub(crate) fn round_trips_us(&self, at: Nanos) -> [Option<u64>; 2] {
+        self.sent.round_trips_us(at)
+    }
+
+    /// Bytes that it has of the transfers.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sent.bytes()
+    }
+}
+
+impl Timeline {
+    fn new(at: Nanos) -> Self {
+        let first = Interval { began: at, ..Interval::default() };
+        let mut intervals = Vec::with_capacity(MAX_INTERVALS);
+        intervals.push(first);
+        Timeline { series: Series { intervals, width: FIRST_WIDTH }, earlier: Vec::new() }
+    }
+
+    /// New data passes, while the round trip is this long.
+    #[inline]
+    fn data(&mut self, bytes: u64, at: Nanos, round_trip: Nanos) {
         let micros = u64::try_from(round_trip / 1_000).unwrap_or(0);
         let data = Interval { began: at, bytes, round_trips: bytes.saturating_mul(micros) };
         if self.series.is_over(at) && self.series.intervals.len() >= MAX_INTERVALS {
@@ -123,7 +185,7 @@ impl Throughput {
     }
 
     /// Several directions put together, at each length of their intervals.
-    pub(crate) fn sum(all: &[&Throughput]) -> Option<Self> {
+    fn sum(all: &[&Timeline]) -> Option<Self> {
         let series = || all.iter().flat_map(|one| one.all());
         let mut widths: Vec<Nanos> = series().map(|series| series.width).collect();
         widths.sort_unstable();
@@ -138,11 +200,11 @@ impl Throughput {
                 Series::sum(parts, width)
             })
             .collect();
-        Some(Throughput { series: sums.pop()?, earlier: sums })
+        Some(Timeline { series: sums.pop()?, earlier: sums })
     }
 
     /// Bytes that it has of the transfers.
-    pub(crate) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         let intervals = self.series.intervals.iter().map(|interval| interval.bytes);
         intervals.fold(0, u64::saturating_add)
     }
@@ -165,7 +227,7 @@ impl Throughput {
     }
 
     /// Median round trips before a moment and after it, microseconds; `None`: nothing was sent.
-    pub(crate) fn round_trips_us(&self, at: Nanos) -> [Option<u64>; 2] {
+    fn round_trips_us(&self, at: Nanos) -> [Option<u64>; 2] {
         let is_before = |one: &&Interval| one.began < at;
         // The longest series that has something of both.
         let series = self.all().filter(|series| {
@@ -183,11 +245,12 @@ impl Throughput {
 
     /// Whether the throughput fell to the rate of a token bucket with a queue: the first time, for as
     /// long as it stayed there.
-    pub(crate) fn shaped(&self) -> Option<ShapedThroughput> {
+    fn shaped(&self) -> Option<ShapedThroughput> {
         let all = self.all();
         let mut found = all.filter_map(|series| {
             let found = series.shaped()?;
-            (!series.is_exceeded(&self.series, found.rate)).then_some(found)
+            let lasts = !series.is_exceeded(&self.series, found.rate) && self.series.waits(&found);
+            lasts.then_some(found)
         });
         let first = found.next()?;
         let longest = found.filter(|later| is_same(later.rate, first.rate));
@@ -271,6 +334,15 @@ impl Series {
         mean_bytes(&after) * 1e9 / whole.width as f64 > (1.0 + MAX_DEVIATION) * rate
     }
 
+    /// Whether what was sent since a step waited for much of the time: a sender that notices the queue
+    /// and empties it loses nothing by it.
+    fn waits(&self, found: &ShapedThroughput) -> bool {
+        let after = || self.over().iter().filter(|one| one.began > found.at && one.bytes > 0);
+        let long = found.round_trip_before_us as f64 + MIN_QUEUE_DELAY_US;
+        let waited = after().filter(|one| one.round_trip_us() as f64 >= long).count();
+        waited as f64 >= MIN_WAITING_SHARE * after().count() as f64
+    }
+
     /// The time for which this was the throughput.
     fn time_at(&self, rate: f64) -> Nanos {
         let interval = self.width as f64 * 1e-9;
@@ -299,14 +371,18 @@ impl Series {
                 after.iter().map(|interval| (interval.bytes as f64 - slow).powi(2)).sum::<f64>();
             (squares / after.len().max(1) as f64).sqrt() <= MAX_DEVIATION * slow
         };
-        let short = median(before.iter().map(Interval::round_trip_us)) as f64;
-        let long = median(after.iter().map(Interval::round_trip_us)) as f64;
+        let short = median_trip_us(before);
         // Less than a round trip shows the bursts of a window, no rate.
         let is_rate = short > 0.0 && short * 1e3 <= self.width as f64;
-        let waits = long >= short + MIN_QUEUE_DELAY_US
-            && (long >= MIN_ROUND_TRIP_GROWTH * short
-                || long * slow >= MIN_FLIGHT_KEPT * short * fast);
-        if slow <= 0.0 || fast < MIN_FALL * slow || !is_even || !is_rate || !waits {
+        let waits = |long: &f64| {
+            *long >= short + MIN_QUEUE_DELAY_US
+                && (*long >= MIN_ROUND_TRIP_GROWTH * short
+                    || long * slow >= MIN_FLIGHT_KEPT * short * fast)
+        };
+        // The queue may not stay full: the sender sends less when it has lost something.
+        let long = Some(median_trip_us(after)).filter(waits).or(filling_queue_us(after));
+        let long = long.filter(waits)?;
+        if slow <= 0.0 || fast < MIN_FALL * slow || !is_even || !is_rate {
             return None;
         }
         let intervals_a_second = 1e9 / self.width as f64;
@@ -351,6 +427,18 @@ fn mean_bytes(intervals: &[Interval]) -> f64 {
     bytes as f64 / intervals.len().max(1) as f64
 }
 
+fn median_trip_us(intervals: &[Interval]) -> f64 {
+    median(intervals.iter().map(Interval::round_trip_us)) as f64
+}
+
+/// The median round trip right after the step, if it does not fall: the queue fills. What drains was
+/// there before.
+fn filling_queue_us(after: &[Interval]) -> Option<f64> {
+    let filling = after.get(..MIN_INTERVALS_AFTER)?;
+    let (first, then) = filling.split_at_checked(MIN_INTERVALS_AFTER / 2)?;
+    (median_trip_us(then) >= median_trip_us(first)).then(|| median_trip_us(filling))
+}
+
 /// The median of those that are known: not 0.
 fn median(values: impl Iterator<Item = u64>) -> u64 {
     let mut values: Vec<u64> = values.filter(|value| *value > 0).collect();
@@ -364,7 +452,7 @@ mod tests {
 
     /// A transfer that sends each millisecond the bytes that `of` gives, with a round trip in ms.
     fn transfer(millis: i64, of: impl Fn(i64) -> (u64, i64)) -> Option<ShapedThroughput> {
-        let mut throughput = Throughput::new(0);
+        let mut throughput = Timeline::new(0);
         for milli in 0..millis {
             let (bytes, round_trip) = of(milli);
             if bytes == 0 {
@@ -407,7 +495,7 @@ mod tests {
             (125e6, 5e8, 200_000, 400_000, 120),
         ];
         for (rate, burst_rate, base_us, queue_us, seconds) in paths {
-            let mut throughput = Throughput::new(0);
+            let mut throughput = Timeline::new(0);
             let step = 2_000_000;
             // The burst lasts for as long as 1 % of the whole, or four round trips.
             let burst = (seconds as f64 * 0.01).max(base_us as f64 * 8e-6);
@@ -447,6 +535,19 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_the_sender_drains_later_shows_when_it_fills() {
+        let step = |after: fn(i64) -> i64| {
+            transfer(6_000, |at| if at < 1_500 { (25_000, 8) } else { (5_000, after(at - 1_500)) })
+        };
+        let found = step(|at| if at < 1_600 { (8 + at / 10).min(150) } else { 24 });
+        assert!(found.is_some_and(|found| found.round_trip_after_us > 50_000), "{found:?}");
+        // A sender that goes on more slowly after it has filled a queue.
+        assert_eq!(step(|at| (150 - at * 2 / 3).max(8)), None);
+        // A sender that notices the queue, as bbr does.
+        assert_eq!(step(|at| if at < 600 { (8 + at / 5).min(100) } else { 12 }), None);
+    }
+
+    #[test]
     fn a_burst_in_an_earlier_transfer_shows() {
         // 200 ms at 25 MB a second, a pause, then 3 s at 5 MB a second.
         let transfers = |second: u64, round_trip: i64| {
@@ -478,8 +579,8 @@ mod tests {
     }
 
     /// A transfer of some milliseconds, as [`transfer`].
-    fn throughput(millis: std::ops::Range<i64>, of: impl Fn(i64) -> (u64, i64)) -> Throughput {
-        let mut throughput = Throughput::new(millis.start * 1_000_000);
+    fn throughput(millis: std::ops::Range<i64>, of: impl Fn(i64) -> (u64, i64)) -> Timeline {
+        let mut throughput = Timeline::new(millis.start * 1_000_000);
         for milli in millis {
             let (bytes, round_trip) = of(milli);
             if bytes > 0 {
@@ -489,19 +590,19 @@ mod tests {
         throughput
     }
 
-    fn together(all: &[&Throughput]) -> Option<ShapedThroughput> {
-        Throughput::sum(all)?.shaped()
+    fn together(all: &[&Timeline]) -> Option<ShapedThroughput> {
+        Timeline::sum(all)?.shaped()
     }
 
     #[test]
     fn two_transfers_through_one_shaper_show_it_together() {
-        // They take turns at most of its rate, 32 kB/s to 100 MB/s.
+        // Each has most of its rate for a while, 32 kB/s to 100 MB/s.
         for unit in [32, 1_000, 100_000_u64] {
             let share = move |at: i64, is_first: bool| {
-                let is_turn = (at / 700 % 2 == 0) == is_first;
+                let has_most = (at / 700 % 2 == 0) == is_first;
                 match at < 2_000 {
                     true => (unit * 5, 2),
-                    false if is_turn => (unit * 9 / 10, 80),
+                    false if has_most => (unit * 9 / 10, 80),
                     false => (unit / 10, 80),
                 }
             };
@@ -543,8 +644,28 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_sends_in_flights_shows_the_shaper_by_its_acknowledgements() {
+        // Twice a second 2.5 MB leave at once; they are acknowledged evenly at 5 MB a second.
+        let mut throughput = Throughput::new(Sequence(0), 0);
+        let mut acknowledged = 0;
+        for milli in 0..8_000 {
+            let at = milli * 1_000_000;
+            if milli < 1_500 {
+                throughput.data(25_000, at, 1_000_000);
+            } else if milli % 500 == 0 {
+                throughput.data(2_500_000, at, 60_000_000);
+            }
+            acknowledged += if milli < 1_500 { 25_000 } else { 5_000 };
+            throughput.acknowledged(Sequence(acknowledged), at);
+        }
+        assert_eq!(throughput.sent.series.shaped(), None, "what is sent is not even");
+        let found = throughput.shaped().expect("a step of what is delivered");
+        assert!((found.rate / 5e6 - 1.0).abs() < 0.05, "{found:?}");
+    }
+
+    #[test]
     fn idle_times_and_clocks_that_jump_do_no_harm() {
-        let mut throughput = Throughput::new(0);
+        let mut throughput = Timeline::new(0);
         for at in [0, 1, i64::MAX / 2, -5, i64::MIN / 2, 7, i64::MAX / 2] {
             throughput.data(u64::MAX, at, i64::MAX);
         }

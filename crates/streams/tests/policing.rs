@@ -55,7 +55,7 @@ fn responses(path: &Path) -> Vec<Response> {
         {
             let side = exchange.requester.other();
             let Watched { detector, bytes } = both.get_mut(side);
-            let found = detector.end_response();
+            let found = detector.end_response(0);
             let bytes = std::mem::take(bytes);
             all.push(Response { stream: stream.number, side, bytes, found });
         }
@@ -91,7 +91,7 @@ fn responses(path: &Path) -> Vec<Response> {
         let mut both = watched.remove(&stream).unwrap_or_default();
         for side in [Side::Client, Side::Server] {
             let Watched { detector, bytes } = both.get_mut(side);
-            let found = detector.end_response();
+            let found = detector.end_response(0);
             all.push(Response { stream, side, bytes: *bytes, found });
         }
     }

@@ -19,11 +19,15 @@
 //!
 //! ## Threshold
 //!
-//! The throughput falls to a third or less and deviates by at most a fifth after
-//! that. The median round trip is 20 ms longer, and five times as long, or so much
-//! longer that at least half of what was in flight before still is: it waits in the
-//! queue, and a sender keeps half even after a loss (RFC 5681). Three intervals
-//! before the step, eight after it, of 20 ms or more and a round trip or more each.
+//! The throughput, of what is sent or of what is acknowledged, falls to a third
+//! or less and deviates by at most a fifth after that. The median round trip, of
+//! the rest or of the first eight intervals while the queue fills, is 20 ms
+//! longer, and five times as long, or so much longer that at least half of what
+//! was in flight before still is: it waits in the queue, and a sender keeps half
+//! even after a loss (RFC 5681). It is 20 ms longer for at least 30 % of the
+//! rest. Three intervals before the step, eight after it, of 20 ms or more and a
+//! round trip or more each. Between different hosts, the round trip of each
+//! stream is 20 ms longer.
 //!
 //! ## Looks like it, but is not
 //!

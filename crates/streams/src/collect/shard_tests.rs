@@ -124,3 +124,59 @@ fn shards_are_about_equal() {
         assert!((0.15..0.35).contains(&share), "{number}: {share}");
     }
 }
+
+/// Two transfers of one server to one client: 10 MB a second for 1.5 s, then 1 MB a second, of which each
+/// has most for a while, and acknowledgements 80 ms later instead of 2 ms.
+fn shaped_transfers() -> Vec<(i128, Vec<u8>)> {
+    const SEGMENT: u32 = 10_000;
+    let mut packets = Vec::new();
+    let (mut next, mut count) = ([1_u32; 2], 0);
+    for milli in 0..8_000 {
+        let is_burst = milli < 1_500;
+        if !is_burst && milli % 10 > 0 {
+            continue;
+        }
+        let (has_most, is_other) = (milli / 700 % 2 == 0, milli % 100 == 0);
+        let is_first = if is_burst { milli % 2 == 0 } else { has_most != is_other };
+        let stream = usize::from(!is_first);
+        let mut packet = |at: i128, from_server: bool, seq: u32, ack: u32, length: u32| {
+            count += 1;
+            let mut bytes = vec![0x45, 0];
+            bytes.extend((40 + length as u16).to_be_bytes());
+            bytes.extend([(count >> 8) as u8, count as u8, 0x40, 0, 64, 6, 0, 0]);
+            let mut ends = [(9, 80), (1, 4000 + stream as u16)];
+            if !from_server {
+                ends.reverse();
+            }
+            ends.iter().for_each(|(host, _)| bytes.extend([198, 18, 0, *host]));
+            ends.iter().for_each(|(_, port): &(u8, u16)| bytes.extend(port.to_be_bytes()));
+            bytes.extend(seq.to_be_bytes());
+            bytes.extend(ack.to_be_bytes());
+            bytes.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+            bytes.resize(40 + length as usize, 0);
+            packets.push((at * 1_000_000, bytes));
+        };
+        packet(milli, true, next[stream], 1, SEGMENT);
+        next[stream] += SEGMENT;
+        let trip = if is_burst { 2 } else { 80 };
+        packet(milli + trip, false, 1, next[stream], 0);
+    }
+    packets.sort_by_key(|(at, _)| *at);
+    packets
+}
+
+#[test]
+fn streams_of_several_shards_share_a_shaper() {
+    let packets = shaped_transfers();
+    let alone = taken(Collector::default(), &packets).finish(vec!["a test".to_string()], 3);
+    for stream in &alone.packets.worst {
+        let shaped = stream.from_server.shaped.expect("the shaper of both");
+        assert_eq!(shaped.other_streams, 1);
+        assert!(shaped.rate_bps.abs_diff(8_000_000) < 800_000, "{shaped:?}");
+        assert!(shaped.before_bps.abs_diff(80_000_000) < 8_000_000, "{shaped:?}");
+    }
+    assert_eq!(alone.packets.worst.len(), 2);
+    for of in [2, 3, 8] {
+        assert_eq!(sharded(of, &packets).packets, alone.packets, "{of} shards");
+    }
+}

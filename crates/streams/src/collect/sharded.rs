@@ -52,6 +52,14 @@ impl Collector {
         }
     }
 
+    /// Names the buckets that streams share, in those that are reported.
+    pub(super) fn name_shared_buckets(&mut self) {
+        let mut worst = std::mem::take(&mut self.worst).into_vec();
+        let streams = worst.iter_mut().map(|Reverse(ranked)| &mut ranked.stream);
+        self.shared_paths.name_in(streams.chain(&mut self.requested_stream));
+        self.worst = worst.into();
+    }
+
     /// Numbers the streams of shards in the order of their first packets, which are their numbers
     /// until all of them are known.
     pub(super) fn renumber(&mut self) {

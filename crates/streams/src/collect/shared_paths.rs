@@ -11,7 +11,6 @@ use std::net::IpAddr;
 
 use model::{CapturedDirection, CapturedStream, PolicedExchange, ShapedRate, Side};
 
-use super::collector::Collector;
 use crate::captured_stream::{policed, shaped};
 use crate::policing::{Losses, shared_bucket};
 use crate::stream::Stream;
@@ -100,6 +99,24 @@ impl SharedPaths {
         keep(&mut self.throughputs);
     }
 
+    /// Names the buckets that streams share in those of them that are reported.
+    pub(super) fn name_in<'a>(&self, streams: impl Iterator<Item = &'a mut CapturedStream>) {
+        let (policed, shaped) = (self.policed(), self.shaped());
+        for stream in streams {
+            for (place, found) in &policed {
+                if let Some(sent) = direction(stream, place) {
+                    sent.policed.retain(|one| one.exchange != found.exchange);
+                    sent.policed.push(*found);
+                }
+            }
+            for (place, found) in &shaped {
+                if let Some(sent) = direction(stream, place) {
+                    sent.shaped = Some(*found);
+                }
+            }
+        }
+    }
+
     /// What one policer dropped of several streams.
     fn policed(&self) -> Vec<(Place, PolicedExchange)> {
         let mut all: Vec<(Place, PolicedExchange)> = Vec::new();
@@ -138,7 +155,7 @@ impl SharedPaths {
 /// The step of the throughput of these directions together, and which of them it held.
 fn shaped_together(group: &[&Kept<Box<Throughput>>]) -> Option<(ShapedThroughput, Vec<Place>)> {
     let throughputs: Vec<&Throughput> = group.iter().map(|one| &*one.of).collect();
-    let found = Throughput::sum(&throughputs)?.shaped()?;
+    let found = Throughput::shaped_together(&throughputs)?;
     let trips = || group.iter().map(|one| (*one, one.of.round_trips_us(found.at)));
     let hosts = |one: &Kept<Box<Throughput>>| (one.place.sender, one.place.receiver);
     let is_one_way = group.iter().all(|one| group.first().is_some_and(|a| hosts(a) == hosts(one)));
@@ -185,33 +202,55 @@ fn groups<T>(all: &[Kept<T>]) -> Vec<Vec<&Kept<T>>> {
     groups.into_values().filter(|group| group.len() > 1).collect()
 }
 
-impl Collector {
-    /// Names the buckets that streams share, in those that are reported.
-    pub(super) fn name_shared_buckets(&mut self) {
-        let (policed, shaped) = (self.shared_paths.policed(), self.shared_paths.shaped());
-        if policed.is_empty() && shaped.is_empty() {
-            return;
-        }
-        let mut worst = std::mem::take(&mut self.worst).into_vec();
-        let worst_streams = worst.iter_mut().map(|Reverse(ranked)| &mut ranked.stream);
-        for stream in worst_streams.chain(&mut self.requested_stream) {
-            for (place, found) in &policed {
-                if let Some(sent) = direction(stream, place) {
-                    sent.policed.retain(|one| one.exchange != found.exchange);
-                    sent.policed.push(*found);
-                }
-            }
-            for (place, found) in &shaped {
-                if let Some(sent) = direction(stream, place) {
-                    sent.shaped = Some(*found);
-                }
-            }
-        }
-        self.worst = worst.into();
-    }
-}
-
 fn direction<'a>(stream: &'a mut CapturedStream, at: &Place) -> Option<&'a mut CapturedDirection> {
     let sent = if at.from_server { &mut stream.from_server } else { &mut stream.from_client };
     (stream.number == at.stream).then_some(sent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sequence::Sequence;
+
+    /// A transfer of some milliseconds with so many bytes in each, and a round trip in milliseconds.
+    fn transfer(
+        stream: u64,
+        sender: u8,
+        millis: std::ops::Range<i64>,
+        (bytes, trip): (u64, i64),
+    ) -> Kept<Box<Throughput>> {
+        let mut throughput = Throughput::new(Sequence(0), millis.start * 1_000_000);
+        for milli in millis {
+            throughput.data(bytes, milli * 1_000_000, trip * 1_000_000);
+        }
+        let [sender, receiver] = [[198, 18, 0, sender].into(), [198, 18, 1, 1].into()];
+        let place = Place { stream, from_server: true, sender, receiver };
+        Kept { rank: throughput.bytes(), place, of: Box::new(throughput) }
+    }
+
+    /// Streams that a shaper is found for.
+    fn shaped(throughputs: Vec<Kept<Box<Throughput>>>) -> Vec<u64> {
+        let paths = SharedPaths { throughputs, ..SharedPaths::default() };
+        paths.shaped().iter().map(|(place, _)| place.stream).collect()
+    }
+
+    #[test]
+    fn a_burst_of_another_transfer_counts_between_the_same_hosts_only() {
+        let burst = |sender| transfer(1, sender, 0..400, (25_000, 1));
+        let long = |trip| transfer(2, 1, 3_000..20_000, (5_000, trip));
+        assert_eq!(shaped(vec![burst(1), long(60)]), [2], "the one that was held");
+        assert_eq!(shaped(vec![burst(1), long(2)]), [0; 0], "nothing waits");
+        assert_eq!(shaped(vec![burst(2), long(60)]), [0; 0], "a server that is farther away");
+        assert_eq!(shaped(vec![long(60)]), [0; 0], "it alone");
+    }
+
+    #[test]
+    fn as_many_are_kept_as_there_is_room_for() {
+        let mut all: Vec<Kept<Box<Throughput>>> =
+            (0..40).map(|number| transfer(number, 1, 0..1, (100 + number, 1))).collect();
+        keep(&mut all);
+        assert_eq!(all.len(), MAX_KEPT);
+        assert!(all.iter().all(|one| one.place.stream >= 8), "those that sent most");
+        assert!(groups(&all).iter().all(|group| group.len() == MAX_TOGETHER));
+    }
 }

@@ -114,7 +114,7 @@ impl Stream {
     ) {
         let (own, peer) = self.ends.own_and_peer(side);
         if let Some(transfer) = &mut peer.transfer {
-            transfer.flight_rate.acknowledged(peer.sent.acknowledged(), at);
+            transfer.acknowledged(peer.sent.acknowledged(), at);
         }
         if peer.sent.in_flight() == 0 {
             self.exchanges.acknowledged(side.other(), at);

@@ -110,7 +110,8 @@ impl Stream {
         let from_timestamps =
             peer.sent.timestamp_round_trips.as_ref().and_then(|times| times.smoothed());
         let round_trip = from_data.max(from_timestamps).unwrap_or(0);
-        let throughput = transfer.throughput.get_or_insert_with(|| Throughput::new(at));
+        let throughput =
+            transfer.throughput.get_or_insert_with(|| Throughput::new(acknowledged, at));
         throughput.data(new, at, round_trip);
     }
 
