@@ -7,7 +7,7 @@
 //! | model | what is predicted | assumption |
 //! |---|---|---|
 //! | difference | the mean time of an exchange, less the time that the cause took | everything else takes as long as before, give or take a quarter; an exchange takes at least a round trip |
-//! | next limit | a transfer's rate: the least of the limits that remain (the window over the round trip, the rate at which the path delivers) | the path delivers a flight's segments as far apart as its slowest link sends them (Keshav 1991; Dovrolis and others 2001); losses limit what remains as in Reno with timeouts (Padhye and others 1998) or CUBIC (RFC 9438, section 5.1), whichever is faster |
+//! | next limit | a transfer's rate: the least of the limits that remain (the window over the round trip, the rate at which the path delivers; of whole transfers also slow start, Cardwell and others 2000) | the path delivers a flight's segments as far apart as its slowest link sends them (Keshav 1991; Dovrolis and others 2001); losses limit what remains as in Reno with timeouts (Padhye and others 1998) or CUBIC (RFC 9438, section 5.1), whichever is faster |
 //! | token bucket | the rate of the bucket (fluid model) | the bucket's rate stays |
 //! | queue | a round trip without the queue | the sender keeps the queue short |
 //! | dropped SYNs | the delay of the slowest in a hundred connections: the timeouts of the SYNs that it lost, 1 s, 1 s, 1 s, 1 s, 2 s, 4 s (RFC 6298, tcp_syn_linear_timeouts) | SYNs are dropped independently |

@@ -106,6 +106,10 @@ pub struct CapturedDirection {
     /// between its flights, and does not pace.
     #[serde(default)]
     pub flight_rate_bps: Option<u64>,
+    /// How its flights stayed as large as they were, although the window and the path would have taken
+    /// more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flight_plateau: Option<FlightPlateau>,
     /// Transfers in slow start.
     #[serde(default)]
     pub slow_starts: SlowStarts,
@@ -123,6 +127,21 @@ pub struct CapturedDirection {
     pub bad_checksums: u64,
 }
 
+/// Round trips in which a sender sent as much as before, waited until it was acknowledged, and went on at
+/// once, with room in the window and nothing lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FlightPlateau {
+    /// Bytes in flight, the mean of the largest flight of each round trip.
+    pub flight_bytes: u64,
+    /// Round trips.
+    pub round_trips: u64,
+    /// How long they took, microseconds.
+    pub duration_us: u64,
+    /// How long the sender was silent meanwhile, microseconds.
+    pub silent_us: u64,
+}
+
 /// Slow start of one end's transfers: what is sent doubles with every round trip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -137,6 +156,10 @@ pub struct SlowStarts {
     pub first_rounds: u64,
     /// Bytes of that transfer.
     pub first_bytes: u64,
+    /// Round trips of it that flights as large as its largest would have saved: all but one, where
+    /// nothing but slow start limited it.
+    #[serde(default)]
+    pub first_growing: u64,
     /// Round trips that an initial window of ten segments would have saved in it.
     pub first_saved: u64,
     /// Transfers that began with few bytes after an idle period, though more had been in flight before.

@@ -92,17 +92,25 @@ pub enum NetworkPart {
     AfterLoss,
     /// As long as the bytes take at the rate of the path, or at that of a sender that paces.
     Transmission,
+    /// Pauses that no acknowledgement ended: the sender paces, a shaper holds it back before the capture
+    /// point, or its process is slow.
+    Pacing,
+    /// Silence of a sender whose flights stayed as large as they were: it waited for room in its send
+    /// buffer.
+    SendBuffer,
     /// None of these.
     Unexplained,
 }
 
 impl NetworkPart {
     /// All of them, in the order of their numbers.
-    pub const ALL: [NetworkPart; 5] = [
+    pub const ALL: [NetworkPart; 7] = [
         NetworkPart::PathRoundTrips,
         NetworkPart::SlowStart,
         NetworkPart::AfterLoss,
         NetworkPart::Transmission,
+        NetworkPart::Pacing,
+        NetworkPart::SendBuffer,
         NetworkPart::Unexplained,
     ];
 
@@ -113,6 +121,8 @@ impl NetworkPart {
             NetworkPart::SlowStart => "slow start",
             NetworkPart::AfterLoss => "small congestion window after a loss",
             NetworkPart::Transmission => "transmission",
+            NetworkPart::Pacing => "the sender's own pace",
+            NetworkPart::SendBuffer => "waiting for room in the send buffer",
             NetworkPart::Unexplained => "unexplained while sending",
         }
     }

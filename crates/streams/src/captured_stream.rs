@@ -6,6 +6,7 @@ use model::{
 };
 
 use crate::application_protocol::{ApplicationProtocol, TlsHandshake};
+use crate::flight_plateau::FlightPlateau;
 use crate::idle_period::FatalIdlePeriod;
 use crate::network_time::NetworkTimes;
 use crate::policing::PolicedResponse;
@@ -103,6 +104,7 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         policed: end.policed().iter().map(|(number, found)| policed(*number, found, 0)).collect(),
         shaped: end.shaped().map(|found| shaped(&found, 0)),
         flight_rate_bps: end.flight_rate(),
+        flight_plateau: end.flight_plateau().map(flight_plateau),
         slow_starts: slow_starts(&end.slow_starts()),
         full_size_arrived: own.path_mtu.full_size_arrived(),
         resegmented: own.path_mtu.resegmented().into(),
@@ -191,6 +193,15 @@ pub(crate) fn shaped(found: &ShapedThroughput, other_streams: u64) -> ShapedRate
     }
 }
 
+fn flight_plateau(found: FlightPlateau) -> model::FlightPlateau {
+    model::FlightPlateau {
+        flight_bytes: found.flight,
+        round_trips: found.rounds.into(),
+        duration_us: micros(found.time),
+        silent_us: micros(found.silent),
+    }
+}
+
 fn slow_starts(found: &SlowStarts) -> model::SlowStarts {
     model::SlowStarts {
         transfers: found.transfers.into(),
@@ -198,6 +209,7 @@ fn slow_starts(found: &SlowStarts) -> model::SlowStarts {
         first_segments: found.first_segments.into(),
         first_rounds: found.first_rounds.into(),
         first_bytes: found.first_bytes,
+        first_growing: found.first_growing.into(),
         first_saved: found.first_saved.into(),
         restarts: found.restarts.into(),
         restart_us: micros(found.restart_time),

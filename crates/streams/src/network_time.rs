@@ -7,6 +7,7 @@
 
 use model::NetworkPart;
 
+use crate::flight_plateau::PlateauDetector;
 use crate::flight_rate::FlightRate;
 use crate::sequence::Sequence;
 use crate::throughput::Throughput;
@@ -18,6 +19,7 @@ pub(crate) struct Transfer {
     /// Of bulk transfers.
     pub(crate) throughput: Option<Throughput>,
     pub(crate) flight_rate: FlightRate,
+    pub(crate) plateau: PlateauDetector,
     pub(crate) after_loss: AfterLoss,
 }
 
@@ -26,6 +28,7 @@ impl Transfer {
         Transfer {
             throughput: None,
             flight_rate: FlightRate::new(acknowledged, at),
+            plateau: PlateauDetector::default(),
             after_loss: AfterLoss::default(),
         }
     }
@@ -34,6 +37,7 @@ impl Transfer {
     #[inline]
     pub(crate) fn acknowledged(&mut self, until: Sequence, at: Nanos) {
         self.flight_rate.acknowledged(until, at);
+        self.plateau.acknowledged(until, at);
         if let Some(throughput) = &mut self.throughput {
             throughput.acknowledged(until, at);
         }
@@ -102,6 +106,10 @@ pub(crate) struct NetworkFacts {
     /// Round trips in which its flights grew.
     pub(crate) slow_start: Nanos,
     pub(crate) after_loss: Nanos,
+    /// Pauses of the sender that no acknowledgement ended.
+    pub(crate) pacing: Nanos,
+    /// Silence between flights that did not grow.
+    pub(crate) send_buffer: Nanos,
     /// What its bytes take at the rate of the path; `None`: the rate is not known.
     pub(crate) transmission: Option<Nanos>,
 }
@@ -118,6 +126,8 @@ impl NetworkTimes {
             (NetworkPart::Transmission, facts.transmission.unwrap_or(0)),
             (NetworkPart::AfterLoss, facts.after_loss),
             (NetworkPart::SlowStart, facts.slow_start),
+            (NetworkPart::Pacing, facts.pacing),
+            (NetworkPart::SendBuffer, facts.send_buffer),
         ] {
             let time = time.clamp(0, rest);
             times.add(part, time);
@@ -152,7 +162,7 @@ mod tests {
 
     const MS: Nanos = 1_000_000;
 
-    fn times(facts: NetworkFacts) -> [Nanos; 5] {
+    fn times(facts: NetworkFacts) -> [Nanos; 7] {
         let times = NetworkTimes::of(&facts).0;
         assert_eq!(times.iter().sum::<Nanos>(), facts.total.max(0), "{facts:?}");
         times.map(|time| time / MS)
@@ -165,13 +175,18 @@ mod tests {
             sending: 80 * MS,
             slow_start: 30 * MS,
             after_loss: 10 * MS,
+            pacing: 3 * MS,
+            send_buffer: 5 * MS,
             transmission: Some(15 * MS),
         };
-        assert_eq!(times(facts), [20, 30, 10, 15, 25]);
-        assert_eq!(times(NetworkFacts { slow_start: 500 * MS, ..facts }), [20, 55, 10, 15, 0]);
-        assert_eq!(times(NetworkFacts { sending: 500 * MS, ..facts }), [0, 30, 10, 15, 45]);
-        assert_eq!(times(NetworkFacts { transmission: None, ..facts }), [20, 30, 10, 0, 40]);
-        assert_eq!(times(NetworkFacts { total: -1, ..facts }), [0; 5]);
+        assert_eq!(times(facts), [20, 30, 10, 15, 3, 5, 17]);
+        assert_eq!(
+            times(NetworkFacts { slow_start: 500 * MS, ..facts }),
+            [20, 55, 10, 15, 0, 0, 0]
+        );
+        assert_eq!(times(NetworkFacts { sending: 500 * MS, ..facts }), [0, 30, 10, 15, 3, 5, 37]);
+        assert_eq!(times(NetworkFacts { transmission: None, ..facts }), [20, 30, 10, 0, 3, 5, 32]);
+        assert_eq!(times(NetworkFacts { total: -1, ..facts }), [0; 7]);
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub struct SlowStarts {
     pub first_bytes: u64,
     /// Round trips of it that an initial window of ten segments would have saved.
     pub first_saved: u32,
+    /// Round trips of it that flights as large as its largest would have saved: all but one, where
+    /// nothing but slow start limited it.
+    pub first_growing: u32,
     /// Transfers that began with few bytes after an idle time, though more had been in flight
     /// before.
     pub restarts: u32,
@@ -234,6 +237,12 @@ impl SlowStartDetector {
             // As many rounds as doubling up to ten segments takes.
             let doublings = (INITIAL_WINDOW / self.first.segments.max(1)).max(1).ilog2();
             found.first_saved = doublings.min(self.steps).min(self.rounds.saturating_sub(1));
+            let needed = match self.left_slow_start {
+                true => self.bytes.div_ceil(self.max_round.max(1)),
+                false => 1,
+            };
+            let needed = u32::try_from(needed).unwrap_or(u32::MAX).max(1);
+            found.first_growing = self.rounds.saturating_sub(needed);
             return;
         }
         let idle = start.idle.unwrap_or(0);

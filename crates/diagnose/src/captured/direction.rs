@@ -2,7 +2,16 @@
 
 use std::net::SocketAddr;
 
-use model::{CapturedDirection, CapturedStream};
+use model::{CapturedDirection, CapturedStream, TimeCategory};
+
+/// Where an end is not idle, and has something to send.
+const SENDING: [TimeCategory; 5] = [
+    TimeCategory::Network,
+    TimeCategory::Loss,
+    TimeCategory::ReceiveWindow,
+    TimeCategory::ReceiverStalled,
+    TimeCategory::DelayedAck,
+];
 
 /// One direction of one stream.
 #[derive(Clone, Copy)]
@@ -36,6 +45,14 @@ impl<'a> StreamDirection<'a> {
     /// The end that receives.
     pub(crate) fn receiver(&self) -> SocketAddr {
         if self.server_sends { self.stream.client } else { self.stream.server }
+    }
+
+    /// How long its end was not idle and had something to send, microseconds.
+    pub(crate) fn sending_us(&self) -> u64 {
+        SENDING
+            .map(|category| self.sent().time_us(category))
+            .into_iter()
+            .fold(0, u64::saturating_add)
     }
 
     /// Whether both ends are one host: there is no link between them.

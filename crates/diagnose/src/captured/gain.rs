@@ -1,6 +1,6 @@
 //! What fixing the fault of a group of streams is expected to give.
 
-use model::{CapturedStream, ExpectedGain, GainFigure, TimeCategory};
+use model::{CapturedStream, ExpectedGain, GainFigure, StreamEnd, TimeCategory};
 
 use super::direction::StreamDirection;
 use super::group::Group;
@@ -9,6 +9,10 @@ use crate::gain;
 /// A flight that is delivered so many times as fast as what is sent on average shows the rate of the
 /// path.
 const MIN_FASTER: f64 = 1.5;
+/// Initial window (RFC 6928), segments.
+const INITIAL_SEGMENTS: u64 = 10;
+/// Of a stream that goes on, the last exchange may not be over.
+const MIN_WHOLE_EXCHANGES: u64 = 3;
 /// Bytes that a segment has beside its data: IP and TCP headers with time stamps.
 const HEADER_BYTES: f64 = 52.0;
 
@@ -45,7 +49,14 @@ impl Group<'_> {
         let path = self.path();
         let path = path.rate_bps? / path.streams_at_once;
         let limits = self.directions.iter().filter_map(other_limit);
-        (path >= now * MIN_FASTER).then(|| gain::of_rate(now, limits.chain([path])))
+        // Of whole transfers: their bits, and the time in which nothing is transmitted.
+        let (bits, least_s) =
+            self.directions.iter().fold((0.0, 0.0), |(bits, all_s), one| match slow_start_s(one) {
+                Some(time_s) => (bits + one.sent().new_bytes as f64 * 8.0, all_s + time_s),
+                None => (bits, all_s),
+            });
+        let limits = limits.chain([path, bits / (least_s + bits / path)]);
+        (path >= now * MIN_FASTER).then(|| gain::of_rate(now, limits))
     }
 
     /// At a rate that the remedy keeps to, bits a second.
@@ -66,6 +77,24 @@ impl Group<'_> {
     fn sum_of_streams(&self, of: impl Fn(&CapturedStream) -> u64) -> u64 {
         self.directions.iter().map(|direction| of(direction.stream)).fold(0, u64::saturating_add)
     }
+}
+
+/// Seconds that a stream of whole transfers takes beside the transmission: its handshake, slow start from
+/// its first flight (or ten segments), and a round trip for each further request (Cardwell, Savage,
+/// Anderson: Modeling TCP latency, INFOCOM 2000). `None`: the capture ends in the middle.
+fn slow_start_s(direction: &StreamDirection<'_>) -> Option<f64> {
+    let (stream, sent) = (direction.stream, direction.sent());
+    if stream.end == StreamEnd::Open && stream.exchanges < MIN_WHOLE_EXCHANGES {
+        return None;
+    }
+    let trip_s = stream.round_trip_us()? as f64 / 1e6;
+    let first_flight = match sent.slow_starts.first_flight {
+        0 => INITIAL_SEGMENTS * u64::from(direction.mss()),
+        bytes => bytes,
+    };
+    let rounds = (sent.new_bytes as f64 / first_flight as f64 + 1.0).log2().ceil();
+    let further = stream.exchanges.saturating_sub(1) as f64;
+    Some(stream.handshake_us.unwrap_or(0) as f64 / 1e6 + trip_s * (rounds + further))
 }
 
 /// Rate at which a window that was full limits a direction, bits of data a second.
@@ -95,7 +124,7 @@ impl StreamDirection<'_> {
 
 #[cfg(test)]
 mod tests {
-    use model::{Evidence, TimeCategory};
+    use model::{Evidence, StreamEnd, TimeCategory};
 
     use crate::captured::group_directions;
     use crate::fixtures::{add_stream, healthy, set_time};
@@ -105,6 +134,8 @@ mod tests {
         let mut evidence: Evidence = healthy();
         for server in ["198.18.0.2:80"].iter().chain(others) {
             let stream = add_stream(&mut evidence, "198.18.0.1:4000", server);
+            // A transfer that goes on.
+            (stream.exchanges, stream.end) = (1, StreamEnd::Open);
             stream.from_server.flight_rate_bps = Some(path_bps);
             set_time(&mut stream.from_server, TimeCategory::Network, 1_000_000);
         }
@@ -119,6 +150,30 @@ mod tests {
         assert_eq!(expected(&[], 100_000_000), Some(100e6));
         assert_eq!(expected(&["198.18.0.2:81"], 100_000_000), Some(50e6));
         assert_eq!(expected(&["198.18.0.3:80"], 100_000_000), Some(100e6), "another host");
+    }
+
+    #[test]
+    fn short_transfers_pay_for_slow_start_all_the_same() {
+        let mut evidence: Evidence = healthy();
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        (stream.exchanges, stream.end) = (1, StreamEnd::Closed);
+        (stream.handshake_us, stream.span_us) = (Some(80_000), 1_000_000);
+        for end in [&mut stream.from_client, &mut stream.from_server] {
+            end.round_trip = None;
+            end.time_breakdown.clear();
+        }
+        stream.from_client.new_bytes = 100;
+        (stream.from_server.new_bytes, stream.from_server.max_segment_bytes) = (400_000, 1448);
+        stream.from_server.flight_rate_bps = Some(200_000_000);
+        set_time(&mut stream.from_server, TimeCategory::Network, 1_000_000);
+        let packets = evidence.packets.as_ref().unwrap();
+        let groups = group_directions(packets, |direction| direction.server_sends.then_some(1));
+        let gain = groups[0].gain_of_transfers(|_| None).unwrap();
+        let gain = gain.predicted().unwrap();
+        // A handshake, five flights (10, 20, 40, 80, 160 segments), and 16 ms at 200 Mbit/s.
+        let trip_s = groups[0].round_trip_ms().unwrap() / 1e3;
+        let expected = 3.2e6 / (0.08 + 5.0 * trip_s + 0.016);
+        assert!((gain.expected / expected - 1.0).abs() < 1e-6, "{gain:?} {expected}");
     }
 
     #[test]

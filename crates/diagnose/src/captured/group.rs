@@ -20,15 +20,6 @@ use crate::severity;
 /// Findings of one cause from one capture; the services that lost most.
 const MAX_FINDINGS: usize = 5;
 
-/// Where an end is not idle, and has something to send.
-const SENDING: [TimeCategory; 5] = [
-    TimeCategory::Network,
-    TimeCategory::Loss,
-    TimeCategory::ReceiveWindow,
-    TimeCategory::ReceiverStalled,
-    TimeCategory::DelayedAck,
-];
-
 /// Streams of one service with the same fault in the same direction, those that lost most first.
 pub(crate) struct Group<'a> {
     pub(crate) server: SocketAddr,
@@ -95,8 +86,7 @@ impl SharedPath {
         let mut rate_bps = None;
         for direction in packets.worst.iter().flat_map(StreamDirection::both).filter(is_like) {
             let stream = direction.stream;
-            let times = SENDING.map(|category| direction.sent().time_us(category));
-            sending_us = times.into_iter().fold(sending_us, u64::saturating_add);
+            sending_us = sending_us.saturating_add(direction.sending_us());
             began_us = began_us.min(stream.first_us);
             ended_us = ended_us.max(stream.first_us.saturating_add(stream.span_us));
             rate_bps = rate_bps.max(direction.sent().flight_rate_bps);

@@ -10,6 +10,9 @@ const MIN_FULL_SHARE: f64 = 0.05;
 const MIN_WINDOWS_FILLED: u64 = 4;
 /// Round trips during which the window was full, after it stopped growing.
 const MIN_ROUND_TRIPS: u64 = 8;
+/// The same of a short transfer, whose window was full for this share of the sending time.
+const MIN_ROUND_TRIPS_OF_SHORT: u64 = 4;
+const MIN_FULL_SHARE_OF_SHORT: f64 = 0.5;
 /// Mean round trips of so many times the shortest are those of a queue.
 const QUEUED_FACTOR: f64 = 3.0;
 /// The same where they follow the bytes in flight: what is more than the path holds waits.
@@ -49,13 +52,19 @@ pub(crate) fn window_limited_us(direction: StreamDirection<'_>) -> Option<u64> {
     });
     // A window that still grew is no limit.
     let settled = sent.settled_window_us.unwrap_or(limited);
-    let lasting = settled > trip.max(1).saturating_mul(MIN_ROUND_TRIPS)
+    let full_share = window_full_share(direction);
+    let settled_share = full_share * text::share(settled as f64, limited as f64).min(1.0);
+    let min_round_trips = match settled_share >= MIN_FULL_SHARE_OF_SHORT {
+        true => MIN_ROUND_TRIPS_OF_SHORT,
+        false => MIN_ROUND_TRIPS,
+    };
+    let lasting = settled > trip.max(1).saturating_mul(min_round_trips)
         && settled > sent.reader_behind_us.unwrap_or(0);
     // A transfer that goes on sends more than the windows that were full.
     let goes_on = sent.new_bytes > MIN_WINDOWS_FILLED * u64::from(direction.reverse().max_window);
     // Within one host, who waits for room waits for the reader.
     let limits = lasting && goes_on && !queue && !direction.is_within_one_host();
-    (window_full_share(direction) > MIN_FULL_SHARE && limits).then_some(limited)
+    (full_share > MIN_FULL_SHARE && limits).then_some(limited)
 }
 
 /// Whether the handshake shows that windows do not scale, and the receiver's window is as large as it

@@ -19,8 +19,9 @@
 //! Eight round trips or more since the window last grew by a quarter, a twentieth
 //! of the time in which that end sent, and more bytes than four windows of the
 //! largest size: windows that grow (Linux tunes them) are in the way for a few
-//! round trips only. Its share of the active time (all but idle periods) says how
-//! bad it is.
+//! round trips only. Four round trips where they are half of the time in which that
+//! end sent: a short transfer. Its share of the active time (all but idle periods)
+//! says how bad it is.
 //!
 //! ## Looks like it, but is not
 //!
@@ -208,6 +209,22 @@ pub(super) mod tests {
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_server.new_bytes = 200_000;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn of_a_short_transfer_fewer_round_trips_suffice() {
+        let of = |limited_us, sending_us| {
+            let mut evidence = limited(limited_us);
+            let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+            stream.from_server.round_trip.as_mut().unwrap().mean_us = 20_000;
+            stream.from_server.time_breakdown.retain(|one| one.time_us == limited_us);
+            set_time(&mut stream.from_server, TimeCategory::Network, sending_us);
+            rule(&evidence)
+        };
+        assert_eq!(findings_of(of(100_000, 90_000)).len(), 1);
+        assert!(matches!(of(100_000, 110_000), Verdict::RuledOut(_)), "less than half");
+        assert!(matches!(of(75_000, 70_000), Verdict::RuledOut(_)), "three round trips");
+        assert_eq!(findings_of(of(200_000, 900_000)).len(), 1, "ten of a longer one");
     }
 
     #[test]

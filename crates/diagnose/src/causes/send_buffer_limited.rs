@@ -19,6 +19,12 @@
 //! piece just fits; therefore also the samples in which the buffer was full, all of
 //! it in flight, and both windows open.
 //!
+//! Packets that were captured near the sender: for many round trips it sends as
+//! no more than before, is silent until that is acknowledged, and goes on
+//! with an acknowledgement, at once; nothing was lost, the peer sends nothing, and
+//! the flight fills less than half of the window. A congestion window that is full
+//! grows.
+//!
 //! ## Threshold
 //!
 //! Half of the time in which there was something to send; or a tenth of it, and a
@@ -26,18 +32,32 @@
 //! second or more of the window, on a path of a millisecond or more: on shorter
 //! ones a round trip costs nothing.
 //!
+//! From packets: so for a second and a quarter of the sending time, in eight round
+//! trips or more. Each has four segments less in flight than a congestion window
+//! would let pass that has grown by 0.53 segments in each round trip since the
+//! largest flight (RFC 9438, 4.3); the sender is silent for a quarter of it or
+//! more, and goes on within a millisecond of an acknowledgement. One round trip in
+//! eight may be different. Packets rule it out where other parts explain half of
+//! the time of each transfer of a megabyte or more.
+//!
 //! ## Looks like it, but is not
 //!
 //! - receive-window-limited: `tcpi_rwnd_limited` increases instead.
 //! - The congestion window: the kernel waits for acknowledgements with data left in
 //!   the buffer, and neither counter increases.
-//! - application-limited: the buffer is empty.
+//! - application-limited: the buffer is empty. From packets: no acknowledgement
+//!   releases what it sends next.
+//! - An application that keeps only so much unacknowledged, or a congestion window
+//!   with a fixed limit (`cwnd lock` of a route): packets show the same. The
+//!   sender's sockets distinguish them.
 //!
 //! ## Check by hand
 //!
 //! ```sh
 //! # busy, sndbuf_limited; skmem: tb is the size of the send buffer
 //! ss -tinm
+//! # the largest flight of each round trip, at the sender
+//! tshark -r FILE -T fields -e frame.time_relative -e tcp.analysis.bytes_in_flight
 //! ```
 //!
 //! ## Fix
@@ -56,6 +76,9 @@
 //! - tcp(7): `tcp_wmem`, `SO_SNDBUF`; Linux: `tcp_sndbuf_expand`,
 //!   `TCP_CHRONO_SNDBUF_LIMITED`
 //! - Semke, Mahdavi, Mathis: Automatic TCP buffer tuning (SIGCOMM 1998)
+//! - RFC 5681, section 3.1; RFC 9438, section 4.3 (growth of a congestion window)
+
+mod packets;
 
 use model::{
     Evidence, ExpectedGain, Finding, Impact, ImpactUnit, ProcessName, Reach, Remedy, Severity,
@@ -76,7 +99,7 @@ pub(super) const CAUSE: Cause = Cause {
     id: "send-buffer-limited",
     title: "a sender's buffer is too small for the path",
     slows: Slows::Transfers,
-    needs: &[&[Source::Sockets]],
+    needs: &[&[Source::Sockets], &[Source::Packets]],
     rule,
     source: include_str!("send_buffer_limited.rs"),
     #[cfg(test)]
@@ -101,11 +124,18 @@ const WMEM: &str = "net.ipv4.tcp_wmem";
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let all = evidence.sockets.as_ref().map(|table| &table.sockets[..]).unwrap_or_default();
     let limited: Vec<&Socket> = all.iter().filter(|socket| hit(socket).is_some()).collect();
-    let findings = by_process(&limited, |socket| socket.local.port())
-        .iter()
-        .filter_map(|group| finding(evidence, group))
-        .collect();
+    let groups = by_process(&limited, |socket| socket.local.port());
+    let mut findings: Vec<Finding> =
+        groups.iter().filter_map(|group| finding(evidence, group)).collect();
+    if let Some(packets) = &evidence.packets {
+        // Connections that the sockets show already are not reported again.
+        let ends = |socket: &&Socket| (canonical(socket.local), canonical(socket.remote));
+        findings.extend(packets::findings(evidence, packets, &limited.iter().map(ends).collect()));
+    }
     Verdict::from_findings(findings, || {
+        if let (None, Some(packets)) = (&evidence.sockets, &evidence.packets) {
+            return packets::otherwise(packets);
+        }
         let most = all.iter().filter_map(times).map(|(busy, waited)| share(waited, busy));
         match most.reduce(f64::max) {
             Some(most) => Verdict::RuledOut(format!(
@@ -271,7 +301,7 @@ pub(super) mod tests {
 
     /// Evidence on which the rule fires.
     pub(in crate::causes) fn examples() -> Vec<Evidence> {
-        vec![limited(0.9)]
+        vec![limited(0.9), packets::tests::example()]
     }
 
     fn limited(share: f64) -> Evidence {

@@ -115,8 +115,7 @@ fn cost_us(direction: StreamDirection<'_>) -> Option<u64> {
     let stream = direction.stream;
     let handshake = stream.handshake_us?;
     let starts = direction.sent().slow_starts;
-    let growth =
-        starts.first_rounds.saturating_sub(1).saturating_mul(stream.round_trip_us().unwrap_or(0));
+    let growth = starts.first_growing.saturating_mul(stream.round_trip_us().unwrap_or(0));
     let all = handshake.saturating_add(growth);
     let closes = stream.end != StreamEnd::Open;
     // The first exchange of TLS is its handshake.
@@ -236,7 +235,7 @@ pub(super) mod tests {
             }
             set_time(&mut stream.from_server, TimeCategory::Network, 60_000);
             stream.from_server.slow_starts =
-                SlowStarts { first_rounds: 2, ..SlowStarts::default() };
+                SlowStarts { first_rounds: 2, first_growing: 1, ..SlowStarts::default() };
         }
         evidence
     }

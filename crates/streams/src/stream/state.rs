@@ -10,6 +10,7 @@ use crate::direction::Direction;
 use crate::duplicates::DuplicateFilter;
 use crate::ends::Ends;
 use crate::exchange::{Exchange, Exchanges};
+use crate::flight_plateau::FlightPlateau;
 use crate::idle_period::IdlePeriods;
 use crate::known_socket::KnownSocket;
 use crate::network_time::{NetworkFacts, NetworkTimes, Transfer};
@@ -223,6 +224,11 @@ impl End {
         self.transfer.as_ref()?.flight_rate.bits_per_second()
     }
 
+    /// Whether its flights did not grow, although windows and path would have taken more.
+    pub fn flight_plateau(&self) -> Option<FlightPlateau> {
+        self.transfer.as_ref()?.plateau.found()
+    }
+
     /// What its round trips and transmission consist of.
     pub fn network_times(&self) -> NetworkTimes {
         let transfer = self.transfer.as_deref();
@@ -234,6 +240,8 @@ impl End {
             sending: self.sending,
             slow_start: self.slow_start.as_ref().map_or(0, |detector| detector.growth_time),
             after_loss: transfer.map_or(0, |transfer| transfer.after_loss.time()),
+            pacing: transfer.map_or(0, |transfer| transfer.plateau.paced()),
+            send_buffer: self.flight_plateau().map_or(0, |plateau| plateau.silent),
             transmission: shaped
                 .or(transfer.and_then(|one| one.flight_rate.transmission_time(bytes))),
         })

@@ -3,6 +3,7 @@
 use model::Side;
 
 use super::state::Stream;
+use crate::flight_plateau::SentData;
 use crate::network_time::Transfer;
 use crate::round_trip::{INITIAL_TIMEOUT, MIN_TIMEOUT};
 use crate::slow_start::{RELEVANT_ROUND_TRIPS, TransferData, TransferStart};
@@ -102,6 +103,20 @@ impl Stream {
         let transfer =
             own.transfer.get_or_insert_with(|| Box::new(Transfer::new(acknowledged, at)));
         transfer.after_loss.data(new, at, path_round_trip);
+        // Near the sender acknowledgements are captured before what follows them.
+        let is_near = own.loop_time.get().is_some_and(|time| time <= path_round_trip / 4);
+        if is_near && own.sent.counts.retransmitted() == 0 {
+            transfer.plateau.data(&SentData {
+                at,
+                end: own.sent.next_sequence().unwrap_or_default(),
+                bytes: new,
+                mss: own.sent.mss(),
+                window: peer.sent.window.unwrap_or(0),
+                round_trip: path_round_trip,
+                drained_at: own.sent.drained_at.get(),
+                peer_data_at: peer.sent.last_data_at.get(),
+            });
+        }
         if own.sent.counts.new_bytes <= BULK_BYTES {
             return;
         }
