@@ -15,7 +15,7 @@ pub struct StatusCount {
 }
 
 /// An HTTP request with slow responses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowRequest {
     /// Method and path, without the query (from `?` on).
@@ -24,6 +24,15 @@ pub struct SlowRequest {
     pub exchanges: u64,
     /// Server think time of these exchanges, the round trip subtracted, microseconds.
     pub think_time_us: u64,
+    /// Exchanges with the same request whose response began sooner.
+    #[serde(default)]
+    pub quick: u64,
+    /// Slow exchanges among `exchanges` with 100 ms of think time or more.
+    #[serde(default)]
+    pub noticed: u64,
+    /// Think time of those, microseconds.
+    #[serde(default)]
+    pub noticed_us: u64,
 }
 
 /// TLS metadata of a stream, as far as it is in clear.

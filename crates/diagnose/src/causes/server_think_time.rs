@@ -30,6 +30,10 @@
 //! the same. So is 1 s or more for each of three exchanges or more when the server
 //! also pauses a quarter as long and then sends on, unasked: messages, not answers.
 //!
+//! A tail: of ten HTTP requests or more with the same method and path, three or
+//! more and one in twenty take 100 ms or more to be answered, although half of them
+//! take less than 10 ms. A median hides it, and what differs is not the request.
+//!
 //! ## Looks like it, but is not
 //!
 //! - A request that was lost: it is retransmitted, that is packet-loss.
@@ -60,7 +64,9 @@
 //!
 //! ## Expected gain
 //!
-//! Not predictable: packets do not show what the server does in this time.
+//! Not predictable: packets do not show what the server does in this time. Of a
+//! tail, the time of a late exchange, as long as the others without it (model
+//! «difference»).
 //!
 //! ## References
 //!
@@ -68,7 +74,9 @@
 //!   time (SIGMETRICS 2006)
 //! - Nielsen: Usability Engineering (1993), section 5.5: 100 ms seem instantaneous
 
-use model::{Evidence, Finding, Source, TimeCategory};
+mod tail;
+
+use model::{Evidence, Finding, Service, Source, TimeCategory};
 use text::{count, micros};
 
 use crate::captured::{
@@ -119,7 +127,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     groups.retain(|group| {
         group.time_share() > MIN_TIME_SHARE && group.exchange_p50_us() >= MIN_NOTICED_US
     });
-    let findings = groups.iter().map(|group| finding(evidence, group)).collect();
+    let mut findings: Vec<Finding> = groups.iter().map(|group| finding(evidence, group)).collect();
+    let is_found = |service: &Service| groups.iter().any(|group| group.server == service.server);
+    let others = packets.services.iter().filter(|service| !is_found(service));
+    findings.extend(others.filter_map(|service| tail::finding(evidence, packets, service)));
     Verdict::from_findings(findings, || {
         let exchanges = packets.services.iter().map(|one| one.exchanges);
         if exchanges.fold(0, u64::saturating_add) == 0 {
@@ -130,7 +141,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     })
 }
 
-fn per_exchange(service: &model::Service) -> u64 {
+fn per_exchange(service: &Service) -> u64 {
     service.time_us(TimeCategory::ServerThink) / service.exchanges.max(1)
 }
 
@@ -217,8 +228,9 @@ pub(super) mod tests {
             request: "GET /report".to_string(),
             exchanges: 10,
             think_time_us: 4_000_000,
+            ..SlowRequest::default()
         }];
-        vec![evidence]
+        vec![evidence, tail::tests::example()]
     }
 
     fn thinking(us: u64) -> Evidence {
@@ -243,6 +255,7 @@ pub(super) mod tests {
             request: request.to_string(),
             exchanges: 10,
             think_time_us: 4_000_000,
+            ..SlowRequest::default()
         };
         service.slow_requests =
             vec![slow("GET /report"), slow(&format!("GET /{}/end", "x".repeat(80)))];

@@ -1,9 +1,10 @@
 //! Requests and statuses of HTTP/1, by exchange.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use wire::payload::http;
 
 use super::payload::Payload;
-use crate::exchange::Exchange;
 use crate::time::Nanos;
 
 /// Bytes of a request line that are kept.
@@ -14,6 +15,10 @@ const MAX_STATUSES: usize = 16;
 pub(super) const MAX_SLOW_REQUESTS: usize = 16;
 /// A response that begins this much after its request, or more, is slow.
 const MIN_SLOW_WAIT: Nanos = 10_000_000;
+/// Think time that people notice.
+const MIN_NOTICED: Nanos = 100_000_000;
+/// Requests of one stream whose quick responses are counted apart.
+const MAX_QUICK_REQUESTS: usize = 32;
 /// Status of `100 Continue`.
 const CONTINUE: u16 = 100;
 /// `HTTP/1.1 200` and what follows it.
@@ -31,6 +36,28 @@ pub(super) struct Http {
     /// the place of that.
     last_status: ([u8; STATUS_LINE_BYTES], usize),
     slow_requests: Vec<SlowRequest>,
+    /// Quick responses to the two request lines, since each came last.
+    quick: [u32; 2],
+    /// Quick responses to others.
+    quick_requests: Vec<(RequestHash, u32)>,
+}
+
+/// A request without its query, hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct RequestHash(u64);
+
+impl RequestHash {
+    /// Of a request without its query.
+    pub(crate) fn of(request: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        request.hash(&mut hasher);
+        RequestHash(hasher.finish())
+    }
+}
+
+/// A request line without its query.
+fn without_query(line: &str) -> &str {
+    line.split_once('?').map_or(line, |(request, _)| request)
 }
 
 /// The request lines of the current and the previous exchange, `GET /path?query`. They are often the
@@ -95,7 +122,7 @@ pub struct HttpExchange<'a> {
 }
 
 /// A request with slow responses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlowRequest {
     /// Method and path; the query is left out.
     pub request: String,
@@ -103,6 +130,10 @@ pub struct SlowRequest {
     pub exchanges: u32,
     /// Total of those times, nanoseconds.
     pub think_time: Nanos,
+    /// Exchanges among them with 100 ms or more, and the total of those.
+    pub noticed: u32,
+    /// See `noticed`.
+    pub noticed_time: Nanos,
 }
 
 impl Http {
@@ -166,7 +197,9 @@ impl Http {
         let current = self.metadata(payload.exchange);
         // The other line: this one may be that of the previous exchange.
         (current.has_request, current.line) = (true, current.line.other());
-        let line = self.lines.get_mut(self.current.line);
+        let slot = self.current.line;
+        self.keep_quick(slot);
+        let line = self.lines.get_mut(slot);
         line.clear();
         line.push_str(request.method);
         line.push(' ');
@@ -191,29 +224,63 @@ impl Http {
         &mut self.current
     }
 
-    /// An exchange ended.
-    #[inline]
-    pub(super) fn end_exchange(&mut self, exchange: &Exchange, round_trip: Nanos) {
-        let think_time = exchange.response_wait().unwrap_or(0).saturating_sub(round_trip);
-        if think_time >= MIN_SLOW_WAIT
-            && self.current.exchange == exchange.number
-            && self.current.has_request
-        {
+    /// An exchange ended in which the server took so long to answer.
+    pub(super) fn end_exchange(&mut self, exchange: u32, think_time: Nanos) {
+        if self.current.exchange != exchange || !self.current.has_request {
+            return;
+        }
+        if think_time >= MIN_SLOW_WAIT {
             self.add_slow(think_time);
+        } else {
+            let quick = &mut self.quick[self.current.line as usize];
+            *quick = quick.saturating_add(1);
         }
     }
 
+    #[cold]
     fn add_slow(&mut self, think_time: Nanos) {
-        let line = self.lines.get(self.current.line);
-        let request = line.split_once('?').map_or(line, |(request, _)| request);
-        let known = self.slow_requests.iter_mut().find(|slow| slow.request == request);
-        if let Some(slow) = known {
-            slow.exchanges = slow.exchanges.saturating_add(1);
-            slow.think_time = slow.think_time.saturating_add(think_time);
-        } else if self.slow_requests.len() < MAX_SLOW_REQUESTS {
-            let request = request.to_string();
-            self.slow_requests.push(SlowRequest { request, exchanges: 1, think_time });
+        let request = without_query(self.lines.get(self.current.line));
+        let place = self.slow_requests.iter().position(|slow| slow.request == request);
+        let slow = match place {
+            Some(place) => self.slow_requests.get_mut(place),
+            None if self.slow_requests.len() >= MAX_SLOW_REQUESTS => None,
+            None => {
+                let request = request.to_string();
+                self.slow_requests.push(SlowRequest { request, ..SlowRequest::default() });
+                self.slow_requests.last_mut()
+            }
+        };
+        let Some(slow) = slow else { return };
+        slow.exchanges = slow.exchanges.saturating_add(1);
+        slow.think_time = slow.think_time.saturating_add(think_time);
+        if think_time >= MIN_NOTICED {
+            slow.noticed = slow.noticed.saturating_add(1);
+            slow.noticed_time = slow.noticed_time.saturating_add(think_time);
         }
+    }
+
+    /// Another request line replaces this one.
+    fn keep_quick(&mut self, slot: LineSlot) {
+        let count = std::mem::take(&mut self.quick[slot as usize]);
+        if count == 0 {
+            return;
+        }
+        let request = RequestHash::of(without_query(self.lines.get(slot)));
+        let known = self.quick_requests.iter_mut().find(|(known, _)| *known == request);
+        if let Some((_, quick)) = known {
+            *quick = quick.saturating_add(count);
+        } else if self.quick_requests.len() < MAX_QUICK_REQUESTS {
+            self.quick_requests.push((request, count));
+        }
+    }
+
+    /// Quick responses by request. A request may come more than once.
+    pub(super) fn quick_requests(&self) -> impl Iterator<Item = (RequestHash, u32)> + '_ {
+        let lines = [LineSlot::First, LineSlot::Second].into_iter();
+        let current = lines.zip(self.quick).filter(|(_, count)| *count > 0);
+        let current = current
+            .map(|(slot, count)| (RequestHash::of(without_query(self.lines.get(slot))), count));
+        self.quick_requests.iter().copied().chain(current)
     }
 
     pub(super) fn exchange(&self, exchange: u32) -> Option<HttpExchange<'_>> {

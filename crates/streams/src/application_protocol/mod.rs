@@ -17,6 +17,7 @@ mod tls;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use http::RequestHash;
 pub use http::{HttpExchange, SlowRequest};
 pub(crate) use payload::Payload;
 pub use protocol::ApplicationProtocol;

@@ -1,9 +1,8 @@
 //! The application protocol of one stream.
 
-use super::http::{Http, HttpExchange, SlowRequest};
+use super::http::{Http, HttpExchange, RequestHash, SlowRequest};
 use super::payload::Payload;
 use super::tls::TlsHandshake;
-use crate::exchange::Exchange;
 use crate::time::Nanos;
 
 /// First byte of a TLS record with handshake messages (RFC 8446, 5.1).
@@ -57,11 +56,10 @@ impl ApplicationProtocol {
         is_tls | self.http.take(payload)
     }
 
-    /// An exchange ended. `round_trip` is the time from the capture point to the end that
-    /// responded, and back.
+    /// An exchange ended in which the server took so long to answer.
     #[inline]
-    pub(crate) fn end_exchange(&mut self, exchange: &Exchange, round_trip: Nanos) {
-        self.http.end_exchange(exchange, round_trip);
+    pub(crate) fn end_exchange(&mut self, exchange: u32, think_time: Nanos) {
+        self.http.end_exchange(exchange, think_time);
     }
 
     /// Request and status of an exchange: the current one, or the one before.
@@ -77,6 +75,11 @@ impl ApplicationProtocol {
     /// Requests with slow responses.
     pub fn slow_requests(&self) -> &[SlowRequest] {
         self.http.slow_requests()
+    }
+
+    /// Quick responses by request. A request may come more than once.
+    pub(crate) fn quick_requests(&self) -> impl Iterator<Item = (RequestHash, u32)> + '_ {
+        self.http.quick_requests()
     }
 
     /// The TLS handshake, if there is one.

@@ -2,10 +2,9 @@
 
 use model::Side::{self, Client, Server};
 
-use super::http::{MAX_LINE_BYTES, MAX_SLOW_REQUESTS};
+use super::http::{MAX_LINE_BYTES, MAX_SLOW_REQUESTS, RequestHash};
 use super::*;
-use crate::exchange::Exchange;
-use crate::time::{Nanos, OptionalTime};
+use crate::time::Nanos;
 
 /// New data of a stream on which nothing is lost.
 fn send(
@@ -20,20 +19,6 @@ fn send(
     protocol.take(&Payload { sender, bytes, length, at, exchange, begins_request })
 }
 
-fn exchange(number: u32, request: Nanos, response: Nanos) -> Exchange {
-    Exchange {
-        number,
-        requester: Client,
-        request_began: request,
-        request_ended: request,
-        request_acknowledged: OptionalTime::default(),
-        response_began: response.into(),
-        response_ended: response.into(),
-        request_bytes: 1,
-        response_bytes: 1,
-    }
-}
-
 const MS: Nanos = 1_000_000;
 
 #[test]
@@ -42,18 +27,18 @@ fn requests_and_statuses_belong_to_their_exchanges() {
     assert!(send(&mut protocol, Client, b"GET /a?key=1 HTTP/1.1\r\n", 0, 0, true));
     assert!(send(&mut protocol, Server, b"HTTP/1.1 200 OK\r\n", 30, 0, false));
     assert!(!send(&mut protocol, Server, b"HELLO", 31, 0, false));
-    protocol.end_exchange(&exchange(0, 0, 30 * MS), 5 * MS);
+    protocol.end_exchange(0, 25 * MS);
     assert!(send(&mut protocol, Client, b"POST /b HTTP/1.1\r\n", 40, 1, true));
     let found = |number| protocol.http_exchange(number).map(|http| (http.request, http.status));
     assert_eq!(found(0), Some((Some(("GET", "/a?key=1")), Some(200))));
     assert_eq!(found(1), Some((Some(("POST", "/b")), None)));
     assert_eq!(found(2), None);
     assert_eq!(protocol.statuses(), [(200, 1)]);
-    // 30 ms less the round trip of 5; the query is left out.
+    // The query is left out.
     let request = "GET /a".to_string();
-    let slow = SlowRequest { request, exchanges: 1, think_time: 25 * MS };
+    let slow = SlowRequest { request, exchanges: 1, think_time: 25 * MS, ..SlowRequest::default() };
     assert_eq!(protocol.slow_requests(), [slow]);
-    protocol.end_exchange(&exchange(1, 40 * MS, 49 * MS), 0);
+    protocol.end_exchange(1, 9 * MS);
     // The same again, then another one.
     send(&mut protocol, Client, b"POST /b HTTP/1.1\r\n", 60, 2, true);
     assert_eq!(protocol.http_exchange(1), protocol.http_exchange(2));
@@ -84,9 +69,37 @@ fn targets_are_cut_and_counted_apart_up_to_a_bound() {
         let http = protocol.http_exchange(number).expect("an exchange");
         let (_, target) = http.request.expect("a request");
         assert_eq!(target.len(), MAX_LINE_BYTES - 4);
-        protocol.end_exchange(&exchange(number, 0, 20 * MS), 0);
+        protocol.end_exchange(number, 20 * MS);
     }
     assert_eq!(protocol.slow_requests().len(), MAX_SLOW_REQUESTS);
+}
+
+#[test]
+fn quick_and_noticed_responses_are_counted_by_request() {
+    let mut protocol = ApplicationProtocol::default();
+    let mut ask = |number, target: &str, think_time| {
+        let line = format!("GET {target} HTTP/1.1\r\n");
+        send(&mut protocol, Client, line.as_bytes(), 0, number, true);
+        protocol.end_exchange(number, think_time);
+    };
+    // Three targets, asked in turn, with queries.
+    for number in 0..30 {
+        let think_time = if number % 10 == 1 { 120 * MS } else { MS };
+        ask(number, &format!("/{}?{}", number % 3, number / 6), think_time);
+    }
+    // 1, 11 and 21: each of another target.
+    let slow: Vec<_> =
+        protocol.slow_requests().iter().map(|one| (one.noticed, one.noticed_time)).collect();
+    assert_eq!(slow, [(1, 120 * MS); 3]);
+    let quick = |target: &str| {
+        let hash = RequestHash::of(target);
+        protocol
+            .quick_requests()
+            .filter(|(one, _)| *one == hash)
+            .map(|(_, count)| count)
+            .sum::<u32>()
+    };
+    assert_eq!(["GET /0", "GET /1", "GET /2", "GET /3"].map(quick), [9, 9, 9, 0]);
 }
 
 /// A record of TLS.

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use hashbrown::HashMap;
 use model::{Service, Side, TimeCategory, TimeShare};
 
-use super::http_totals::HttpTotals;
+use super::http_totals::{HttpTotals, RequestCounts};
 use crate::captured_stream::network_breakdown;
 use crate::histogram::TimeHistogram;
 use crate::network_time::NetworkTimes;
@@ -27,7 +27,7 @@ pub(super) struct Services {
     places: HashMap<SocketAddr, ServiceIndex>,
     totals: Vec<(SocketAddr, ServiceTotals)>,
     /// HTTP requests that are counted apart.
-    requests: usize,
+    requests: RequestCounts,
 }
 
 /// All streams of a service.
@@ -131,7 +131,7 @@ impl Services {
 }
 
 impl ServiceTotals {
-    fn add(&mut self, stream: &Stream, requests: &mut usize) {
+    fn add(&mut self, stream: &Stream, counts: &mut RequestCounts) {
         if let Some(duration) = stream.current_exchange().and_then(|exchange| exchange.total()) {
             self.exchange_times.add(duration);
         }
@@ -147,11 +147,11 @@ impl ServiceTotals {
         self.times.add(&stream.times());
         self.exchanges_with.combine(&stream.exchanges_with, |sum, more| *sum += u64::from(more));
         if let Some(protocol) = stream.application_protocol() {
-            self.http.add(protocol, requests);
+            self.http.add(protocol, counts);
         }
     }
 
-    fn merge(&mut self, other: ServiceTotals, requests: &mut usize) {
+    fn merge(&mut self, other: ServiceTotals, counts: &mut RequestCounts) {
         self.streams += other.streams;
         self.exchanges += other.exchanges;
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -161,7 +161,7 @@ impl ServiceTotals {
         self.network.add_all(&other.network);
         self.exchanges_with.combine(&other.exchanges_with, |sum, more| *sum += more);
         self.exchange_times.merge(&other.exchange_times);
-        self.http.merge(other.http, requests);
+        self.http.merge(other.http, counts);
     }
 
     fn service(&self, server: SocketAddr) -> Service {

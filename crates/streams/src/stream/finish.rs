@@ -16,13 +16,13 @@ impl Stream {
         let last_sender = self.ends.get(self.last_sender.unwrap_or(Side::Client));
         let round_trip = last_sender.sent.round_trip.smoothed().unwrap_or(0);
         self.attribute_split(self.last, side, (round_trip, TimeCategory::Network), category);
-        self.count_categories_of_exchange();
+        let think_us = self.count_categories_of_exchange();
         if let Some(idle_periods) = &mut self.idle_periods {
             idle_periods.finish();
         }
         let exchange = self.exchanges.current();
         if let Some(exchange) = &exchange {
-            self.end_exchange_of_protocol(exchange);
+            self.end_exchange_of_protocol(exchange.number, think_us);
         }
         self.end_losses();
         let number = exchange.map_or(0, |exchange| exchange.number);

@@ -175,7 +175,7 @@ impl Stream {
             }
             if let Some(exchange) = &event.exchange {
                 let lasted = at.saturating_sub(exchange.request_began);
-                self.end_categories_of_exchange(lasted);
+                let think_us = self.end_categories_of_exchange(lasted);
                 let responder = exchange.requester.other();
                 self.ends.get_mut(exchange.requester).sent.policer.end_request();
                 // With bytes in flight, more of the same response follows, whatever the requester
@@ -183,7 +183,7 @@ impl Stream {
                 if self.ends.get(responder).sent.in_flight() == 0 {
                     self.judge_policer(responder, exchange.number);
                 }
-                self.end_exchange_of_protocol(exchange);
+                self.end_exchange_of_protocol(exchange.number, think_us);
             }
             // A segment that overlaps with captured data begins with old bytes.
             if new == u64::from(tcp.length) {
@@ -238,22 +238,25 @@ impl Stream {
     }
 
     /// An exchange ended that began so long ago: counts it for each category that took time of it.
+    /// Returns how long the server took to answer, microseconds.
     #[inline(always)]
-    fn end_categories_of_exchange(&mut self, lasted: Nanos) {
+    fn end_categories_of_exchange(&mut self, lasted: Nanos) -> u32 {
         if lasted < Nanos::from(MIN_CATEGORY_TIME_US) * 1_000 {
             // No category had more.
-            self.attribution.end_exchange();
+            self.attribution.end_exchange().get(TimeCategory::ServerThink)
         } else {
-            self.count_categories_of_exchange();
+            self.count_categories_of_exchange()
         }
     }
 
-    /// An exchange ended: counts it for each category that took time of it.
-    pub(super) fn count_categories_of_exchange(&mut self) {
+    /// An exchange ended: counts it for each category that took time of it. Returns how long the server
+    /// took to answer, microseconds.
+    pub(super) fn count_categories_of_exchange(&mut self) -> u32 {
         let times = self.attribution.end_exchange();
         self.exchanges_with.combine(&times, |count, time_us| {
             *count = count.saturating_add(u32::from(time_us >= MIN_CATEGORY_TIME_US));
         });
+        times.get(TimeCategory::ServerThink)
     }
 
     /// Whether data of this end is the response to a request from before the capture: no handshake

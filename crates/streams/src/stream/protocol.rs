@@ -5,7 +5,6 @@ use wire::packet::tcp::Tcp;
 
 use super::state::Stream;
 use crate::application_protocol::{ApplicationProtocol, Payload};
-use crate::exchange::Exchange;
 use crate::time::Nanos;
 
 impl Stream {
@@ -46,12 +45,11 @@ impl Stream {
         }
     }
 
-    /// An exchange ended.
+    /// An exchange ended in which the server took so many microseconds to answer.
     #[inline]
-    pub(super) fn end_exchange_of_protocol(&mut self, exchange: &Exchange) {
+    pub(super) fn end_exchange_of_protocol(&mut self, exchange: u32, think_us: u32) {
         if let Some(protocol) = &mut self.protocol {
-            let responder = self.ends.get(exchange.requester.other());
-            protocol.end_exchange(exchange, responder.loop_time().unwrap_or(0));
+            protocol.end_exchange(exchange, Nanos::from(think_us) * 1_000);
         }
     }
 }

@@ -1,0 +1,150 @@
+//! Equal requests of which a few are answered late.
+
+use model::{Evidence, Finding, GainFigure, Packets, Service, SlowRequest, TimeCategory};
+use text::{count, micros, percent, share};
+
+use super::{CAUSE, MAX_REQUEST_CHARACTERS, MAX_REQUESTS_LISTED};
+use crate::captured::{StreamDirection, group_directions};
+use crate::gain;
+use crate::proofs::WithFigures as _;
+use crate::remedies::advice_about;
+use crate::severity;
+use crate::words::shortened;
+
+/// Equal requests, those of them that are answered late, and the share that these are.
+const MIN_REQUESTS: u64 = 10;
+const MIN_LATE: u64 = 3;
+const MIN_LATE_SHARE: f64 = 0.05;
+
+/// Whether few of the exchanges with this request are answered late, and half of them quickly.
+fn has_tail(request: &SlowRequest) -> bool {
+    let all = request.exchanges.saturating_add(request.quick);
+    all >= MIN_REQUESTS
+        && request.noticed >= MIN_LATE
+        && share(request.noticed as f64, all as f64) >= MIN_LATE_SHARE
+        && request.quick.saturating_mul(2) > all
+}
+
+/// The requests of a service that have a tail, as one finding.
+pub(super) fn finding(
+    evidence: &Evidence,
+    packets: &Packets,
+    service: &Service,
+) -> Option<Finding> {
+    let requests: Vec<&SlowRequest> =
+        service.slow_requests.iter().filter(|one| has_tail(one)).collect();
+    let sum = |of: fn(&SlowRequest) -> u64| {
+        requests.iter().map(|one| of(one)).fold(0, u64::saturating_add)
+    };
+    let (late, late_us) = (sum(|one| one.noticed), sum(|one| one.noticed_us));
+    let all = sum(|one| one.exchanges.saturating_add(one.quick));
+    // Its streams that wait longest show it best.
+    let groups = group_directions(packets, |direction: StreamDirection<'_>| {
+        let is_of_it = direction.server_sends && direction.stream.server == service.server;
+        is_of_it.then(|| direction.sent().time_us(TimeCategory::ServerThink))
+    });
+    let group = groups.first().filter(|_| !requests.is_empty())?;
+    let each = micros(late_us / late.max(1));
+    let mut text = String::from("half of the answers begin within 10 ms");
+    for one in requests.iter().take(MAX_REQUESTS_LISTED) {
+        text.push_str(&format!(
+            "\n{}: {} of {} take {} on average",
+            shortened(&one.request, MAX_REQUEST_CHARACTERS),
+            one.noticed,
+            one.exchanges.saturating_add(one.quick),
+            micros(one.noticed_us / one.noticed.max(1)),
+        ));
+    }
+    let proof = group
+        .proof(evidence, "proof", text)
+        .over_window(evidence, "late", late as f64, "exchanges")
+        .over_window(evidence, "think time of these", late_us as f64 / 1e3, "ms");
+    let (server, host) = (group.server, group.server.ip().to_string());
+    let part = percent(share(late as f64, all as f64));
+    let mut finding = group.finding(
+        evidence,
+        CAUSE.id,
+        format!("{server} takes {each} to answer {part} of equal requests"),
+        "",
+        vec![proof],
+        vec![advice_about(
+            &host,
+            format!("run netwhy on {host}: what does the process wait for now and then?"),
+        )],
+    );
+    let active_us = TimeCategory::ALL
+        .into_iter()
+        .filter(|part| *part != TimeCategory::ClientIdle)
+        .map(|part| service.time_us(part))
+        .fold(0, u64::saturating_add);
+    let of_time = share(late_us as f64, active_us as f64).min(1.0);
+    finding.severity = severity::of_lost_time(late_us, of_time);
+    (finding.impact.amount, finding.impact.share) = (late_us as f64 / 1e6, Some(of_time));
+    finding.impact.text = format!(
+        "{late} of {} wait {} in all, {} of the service's active time",
+        count(all, "request"),
+        micros(late_us),
+        percent(of_time)
+    );
+    // Without it they take as long as the others.
+    let late_ms = late_us as f64 / 1e3 / late.max(1) as f64;
+    let now_ms = late_ms + service.exchange_p50_us.unwrap_or(0) as f64 / 1e3;
+    let least_ms = group.round_trip_ms().unwrap_or(0.0);
+    finding.gain = gain::of_time(GainFigure::ExchangeTime, now_ms, late_ms, least_ms);
+    Some(finding)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::rule;
+    use super::*;
+    use crate::cause::Verdict;
+    use crate::fixtures::{add_stream, add_up_services, findings_of, healthy, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn example() -> Evidence {
+        tail_of(200, 12)
+    }
+
+    /// So many requests, of which so many take 300 ms.
+    fn tail_of(requests: u64, late: u64) -> Evidence {
+        let mut evidence = healthy();
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        stream.exchanges = requests;
+        set_time(&mut stream.from_server, TimeCategory::ServerThink, late * 300_000);
+        set_time(&mut stream.from_server, TimeCategory::Network, requests * 30_000);
+        add_up_services(&mut evidence, 30_000);
+        let service = &mut evidence.packets.as_mut().unwrap().services[0];
+        service.slow_requests = vec![SlowRequest {
+            request: "GET /item".to_string(),
+            exchanges: late + 1,
+            think_time_us: late * 300_000 + 12_000,
+            quick: requests - late - 1,
+            noticed: late,
+            noticed_us: late * 300_000,
+        }];
+        evidence
+    }
+
+    #[test]
+    fn fires_for_a_few_late_answers_to_equal_requests() {
+        let finding = &findings_of(rule(&example()))[0];
+        assert_eq!(finding.title, "198.18.0.2:80 takes 300 ms to answer 6.0 % of equal requests");
+        assert_eq!(finding.impact.amount, 3.6);
+        let gain = finding.gain.predicted().unwrap();
+        assert_eq!((gain.now, gain.expected), (330.0, 30.0), "as long as the others");
+        let text = &finding.evidence[0].text;
+        assert!(text.ends_with("GET /item: 12 of 200 take 300 ms on average"), "{text}");
+    }
+
+    #[test]
+    fn stays_quiet_for_few_and_for_requests_that_are_all_slow() {
+        let quiet = |evidence: &Evidence| matches!(rule(evidence), Verdict::RuledOut(_));
+        assert!(quiet(&tail_of(200, 2)));
+        assert!(quiet(&tail_of(1000, 40)), "one in 25");
+        let mut evidence = example();
+        let slow = &mut evidence.packets.as_mut().unwrap().services[0].slow_requests[0];
+        (slow.exchanges, slow.quick) = (110, 90);
+        assert!(quiet(&evidence), "most take 10 ms or more");
+    }
+}
