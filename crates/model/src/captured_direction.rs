@@ -138,8 +138,8 @@ pub struct FlightPlateau {
     pub round_trips: u64,
     /// How long they took, microseconds.
     pub duration_us: u64,
-    /// How long the sender was silent meanwhile, microseconds.
-    pub silent_us: u64,
+    /// How long the sender waited meanwhile, microseconds.
+    pub waited_us: u64,
 }
 
 /// Slow start of one end's transfers: what is sent doubles with every round trip.

@@ -198,7 +198,7 @@ fn flight_plateau(found: FlightPlateau) -> model::FlightPlateau {
         flight_bytes: found.flight,
         round_trips: found.rounds.into(),
         duration_us: micros(found.time),
-        silent_us: micros(found.silent),
+        waited_us: micros(found.waited),
     }
 }
 

@@ -23,7 +23,7 @@ const SLACK: f64 = 4.0;
 /// Smallest flight, segments.
 const MIN_SEGMENTS: f64 = 4.0;
 /// The sender is silent for so long a part of each round trip.
-const MIN_SILENCE_PART: Nanos = 4;
+const MIN_PAUSE_PART: Nanos = 4;
 /// A sender that waits for an acknowledgement goes on so soon, or within an eighth of a short round trip.
 const MAX_REACTION: Nanos = 1_000_000;
 const SHORT_PART: Nanos = 8;
@@ -37,10 +37,10 @@ pub struct FlightPlateau {
     pub flight: u64,
     /// Round trips.
     pub rounds: u32,
-    /// How long they took, and how long the sender was silent meanwhile.
+    /// How long they took, and how long the sender waited meanwhile.
     pub time: Nanos,
     /// See `time`.
-    pub silent: Nanos,
+    pub waited: Nanos,
 }
 
 /// New data as it passes near its sender.
@@ -72,7 +72,7 @@ struct Round {
     /// Segments that were not full.
     small: u32,
     /// Longest time without data.
-    silence: Nanos,
+    longest_pause: Nanos,
     /// Whether it is unlike others: data came that no acknowledgement had released, or the peer sent some.
     is_odd: bool,
 }
@@ -120,7 +120,7 @@ impl PlateauDetector {
             let short = data.round_trip / SHORT_PART;
             let reaction = MAX_REACTION.min(short);
             let waited = data.at.saturating_sub(self.acknowledged_at);
-            round.silence = round.silence.max(pause);
+            round.longest_pause = round.longest_pause.max(pause);
             let is_by_itself = pause > reaction && waited > reaction;
             if is_by_itself {
                 // From then on it had nothing to send.
@@ -139,8 +139,9 @@ impl PlateauDetector {
             *round = Round { began: data.at, mark: data.end, ..Round::default() };
         }
         round.flight = round.flight.max(data.end.since(self.acknowledged));
-        round.small =
-            round.small.saturating_add((data.bytes % u64::from(data.mss.max(1)) > 0).into());
+        round.small = round
+            .small
+            .saturating_add((!data.bytes.is_multiple_of(u64::from(data.mss.max(1)))).into());
     }
 
     fn end_round(&mut self, data: &SentData) {
@@ -151,8 +152,8 @@ impl PlateauDetector {
             self.least_window = 0.0;
             return;
         }
-        let silence = round.silence.min(time);
-        if round.is_odd || silence < data.round_trip / MIN_SILENCE_PART {
+        let waited = round.longest_pause.min(time);
+        if round.is_odd || waited < data.round_trip / MIN_PAUSE_PART {
             self.odd = self.odd.saturating_add(1);
             self.odd_time = self.odd_time.saturating_add(time);
             if self.odd_time >= MIN_TIMEOUT {
@@ -168,7 +169,7 @@ impl PlateauDetector {
         if segments + slack < self.least_window && segments >= MIN_SEGMENTS && !fills_window {
             self.found.rounds = self.found.rounds.saturating_add(1);
             self.found.time = self.found.time.saturating_add(time);
-            self.found.silent = self.found.silent.saturating_add(silence);
+            self.found.waited = self.found.waited.saturating_add(waited);
             self.flights = self.flights.saturating_add(round.flight);
         }
     }
@@ -256,7 +257,7 @@ mod tests {
         // In eight round trips a congestion window would have grown by more than four segments.
         assert_eq!((found.rounds, found.flight), (29 - 8, 45 * 1448));
         assert_eq!(found.time / MS, 21 * 50);
-        assert!(found.silent > found.time * 9 / 10, "{found:?}");
+        assert!(found.waited > found.time * 9 / 10, "{found:?}");
     }
 
     #[test]

@@ -79,6 +79,7 @@ mod tail;
 use model::{Evidence, Finding, Service, Source, TimeCategory};
 use text::{count, micros};
 
+use self::tail::{MAX_REQUEST_CHARACTERS, MAX_REQUESTS_LISTED};
 use crate::captured::{
     Group, NO_EXCHANGE, NO_PACKETS, StreamDirection, group_directions, without_data,
 };
@@ -115,9 +116,6 @@ const MIN_MESSAGES: u64 = 3;
 const MESSAGE_PAUSE_PART: u64 = 4;
 /// No server of others on the Internet is nearer than this, there and back.
 const MIN_WAY_TO_OTHERS_US: u64 = 1_000;
-/// Slow requests that are listed, and characters of each.
-const MAX_REQUESTS_LISTED: usize = 3;
-const MAX_REQUEST_CHARACTERS: usize = 44;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
     let Some(packets) = &evidence.packets else {

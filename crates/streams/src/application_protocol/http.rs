@@ -231,8 +231,7 @@ impl Http {
         }
         if think_time >= MIN_SLOW_WAIT {
             self.add_slow(think_time);
-        } else {
-            let quick = &mut self.quick[self.current.line as usize];
+        } else if let Some(quick) = self.quick.get_mut(self.current.line as usize) {
             *quick = quick.saturating_add(1);
         }
     }
@@ -261,7 +260,7 @@ impl Http {
 
     /// Another request line replaces this one.
     fn keep_quick(&mut self, slot: LineSlot) {
-        let count = std::mem::take(&mut self.quick[slot as usize]);
+        let count = self.quick.get_mut(slot as usize).map_or(0, std::mem::take);
         if count == 0 {
             return;
         }

@@ -241,7 +241,7 @@ impl End {
             slow_start: self.slow_start.as_ref().map_or(0, |detector| detector.growth_time),
             after_loss: transfer.map_or(0, |transfer| transfer.after_loss.time()),
             pacing: transfer.map_or(0, |transfer| transfer.plateau.paced()),
-            send_buffer: self.flight_plateau().map_or(0, |plateau| plateau.silent),
+            send_buffer: self.flight_plateau().map_or(0, |plateau| plateau.waited),
             transmission: shaped
                 .or(transfer.and_then(|one| one.flight_rate.transmission_time(bytes))),
         })

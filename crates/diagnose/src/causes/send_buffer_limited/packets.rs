@@ -39,7 +39,7 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let plateau = direction.sent().flight_plateau?;
     let part = share(plateau.duration_us as f64, direction.sending_us() as f64);
     let lasts = plateau.duration_us >= MIN_PLATEAU_US && part >= MIN_PLATEAU_SHARE;
-    (lasts && !direction.is_within_one_host()).then_some(plateau.silent_us)
+    (lasts && !direction.is_within_one_host()).then_some(plateau.waited_us)
 }
 
 /// What packets show where no flight stays level: it is not excluded where nothing else explains the time
@@ -75,7 +75,7 @@ pub(super) fn otherwise(packets: &Packets) -> Verdict {
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let direction = group.worst();
-    let FlightPlateau { flight_bytes, round_trips, duration_us, silent_us } =
+    let FlightPlateau { flight_bytes, round_trips, duration_us, waited_us } =
         direction.sent().flight_plateau.unwrap_or_default();
     let text = format!(
         "stream {}: {} in flight over {}, and no more; nothing was lost, the window has {}. The sender \
@@ -84,7 +84,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         bytes(flight_bytes),
         count(round_trips, "round trip"),
         bytes(u64::from(direction.reverse().max_window)),
-        micros(silent_us),
+        micros(waited_us),
         micros(duration_us),
     );
     let proof = group
@@ -95,7 +95,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let text = format!("on {host}: raise the third number of net.ipv4.tcp_wmem; set no SO_SNDBUF");
     let mut finding = group.finding(
         evidence,
-        super::CAUSE.id,
+        "send-buffer-limited",
         title(
             format!("The send buffer of {sender} is too small: {} in flight", bytes(flight_bytes)),
             "A send buffer is too small for the path",
@@ -130,7 +130,7 @@ pub(super) mod tests {
             flight_bytes: 65_536,
             round_trips: 50,
             duration_us,
-            silent_us: duration_us / 10 * 8,
+            waited_us: duration_us / 10 * 8,
         });
         set_time(sent, TimeCategory::Network, 6_000_000);
         evidence

@@ -3,7 +3,6 @@
 use model::{Evidence, Finding, GainFigure, Packets, Service, SlowRequest, TimeCategory};
 use text::{count, micros, percent, share};
 
-use super::{CAUSE, MAX_REQUEST_CHARACTERS, MAX_REQUESTS_LISTED};
 use crate::captured::{StreamDirection, group_directions};
 use crate::gain;
 use crate::proofs::WithFigures as _;
@@ -11,6 +10,9 @@ use crate::remedies::advice_about;
 use crate::severity;
 use crate::words::shortened;
 
+/// Slow requests that are listed, and characters of each.
+pub(super) const MAX_REQUESTS_LISTED: usize = 3;
+pub(super) const MAX_REQUEST_CHARACTERS: usize = 44;
 /// Equal requests, those of them that are answered late, and the share that these are.
 const MIN_REQUESTS: u64 = 10;
 const MIN_LATE: u64 = 3;
@@ -63,7 +65,7 @@ pub(super) fn finding(
     let part = percent(share(late as f64, all as f64));
     let mut finding = group.finding(
         evidence,
-        CAUSE.id,
+        "server-think-time",
         format!("{server} takes {each} to answer {part} of equal requests"),
         "",
         vec![proof],
