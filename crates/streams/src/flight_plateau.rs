@@ -17,6 +17,8 @@ const MIN_ROUNDS: u32 = 8;
 const ODD_ROUNDS: u32 = 8;
 /// Growth of the slowest congestion window in a round trip, segments (RFC 9438, 4.3).
 const GROWTH: f64 = 0.53;
+/// It is not taken to grow by more: one that is not full does not grow.
+const MAX_GROWN: f64 = 16.0;
 /// A flight may be so many segments smaller than the congestion window, and one more for each segment that
 /// is not full: the window counts segments, offload sends several at once.
 const SLACK: f64 = 4.0;
@@ -24,8 +26,12 @@ const SLACK: f64 = 4.0;
 const MIN_SEGMENTS: f64 = 4.0;
 /// The sender is silent for so long a part of each round trip.
 const MIN_PAUSE_PART: Nanos = 4;
-/// A sender that waits for an acknowledgement goes on so soon, or within an eighth of a short round trip.
-const MAX_REACTION: Nanos = 1_000_000;
+/// A sender that waits for an acknowledgement goes on so soon: its process is woken and writes. Timers that
+/// are nearly as long as the round trip fire after an acknowledgement too, but seldom so soon.
+const MAX_REACTION: Nanos = 250_000;
+/// A pause that ends so long after an acknowledgement, or after an eighth of a short round trip, was the
+/// sender's own.
+const MIN_OWN_PAUSE: Nanos = 1_000_000;
 const SHORT_PART: Nanos = 8;
 /// The shortest round trip on which it matters.
 const MIN_ROUND_TRIP: Nanos = 1_000_000;
@@ -86,8 +92,10 @@ pub(crate) struct PlateauDetector {
     /// When new data passed last.
     last: Nanos,
     round: Round,
-    /// The congestion window has at least so many segments, if it was what limited all flights.
-    least_window: f64,
+    /// The congestion window has at least so many segments, if it was what limited all flights: those of
+    /// the largest, and what it has grown by since.
+    largest: f64,
+    grown: f64,
     /// Round trips with less in flight; sum of their flights, bytes.
     found: FlightPlateau,
     flights: u64,
@@ -118,17 +126,15 @@ impl PlateauDetector {
         let round = &mut self.round;
         if round.mark.known().is_some() {
             let short = data.round_trip / SHORT_PART;
-            let reaction = MAX_REACTION.min(short);
-            let waited = data.at.saturating_sub(self.acknowledged_at);
+            let since = data.at.saturating_sub(self.acknowledged_at);
             round.longest_pause = round.longest_pause.max(pause);
-            let is_by_itself = pause > reaction && waited > reaction;
-            if is_by_itself {
+            if pause.min(since) > MIN_OWN_PAUSE.min(short) {
                 // From then on it had nothing to send.
                 let drained = data.drained_at.map_or(0, |at| data.at.saturating_sub(at));
                 self.paced = self.paced.saturating_add(pause.saturating_sub(drained).max(0));
             }
             // Within a flight, a sender may pace.
-            round.is_odd |= (is_by_itself && pause > short)
+            round.is_odd |= (pause > short && since > MAX_REACTION)
                 || data.peer_data_at.is_some_and(|at| at >= round.began);
             if self.acknowledged >= round.mark {
                 self.end_round(data);
@@ -149,7 +155,7 @@ impl PlateauDetector {
         let time = data.at.saturating_sub(round.began);
         // A queue makes it longer, or a pause, after which a congestion window is smaller (RFC 2861).
         if time > data.round_trip.saturating_add(data.round_trip / 2) {
-            self.least_window = 0.0;
+            (self.largest, self.grown) = (0.0, 0.0);
             return;
         }
         let waited = round.longest_pause.min(time);
@@ -157,16 +163,19 @@ impl PlateauDetector {
             self.odd = self.odd.saturating_add(1);
             self.odd_time = self.odd_time.saturating_add(time);
             if self.odd_time >= MIN_TIMEOUT {
-                self.least_window = 0.0;
+                (self.largest, self.grown) = (0.0, 0.0);
             }
             return;
         }
         self.odd_time = 0;
         let segments = round.flight as f64 / f64::from(data.mss.max(1));
-        self.least_window = (self.least_window + GROWTH).max(segments);
+        self.grown = (self.grown + GROWTH).min(MAX_GROWN);
+        if segments >= self.largest + self.grown {
+            (self.largest, self.grown) = (segments, 0.0);
+        }
         let fills_window = round.flight.saturating_mul(2) > data.window.into();
-        let slack = SLACK + f64::from(round.small);
-        if segments + slack < self.least_window && segments >= MIN_SEGMENTS && !fills_window {
+        let is_smaller = segments + SLACK + f64::from(round.small) < self.largest + self.grown;
+        if is_smaller && segments >= MIN_SEGMENTS && !fills_window {
             self.found.rounds = self.found.rounds.saturating_add(1);
             self.found.time = self.found.time.saturating_add(time);
             self.found.waited = self.found.waited.saturating_add(waited);
@@ -275,6 +284,14 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_limits_again_grows_from_where_it_was() {
+        let level = found([45; 100]).map(|found| found.rounds);
+        let growing = (0..200).map(|round| 45 + 16 + round);
+        let then = found([45; 100].into_iter().chain(growing)).map(|found| found.rounds);
+        assert_eq!((level, then), (Some(99 - 8), Some(100 - 8)));
+    }
+
+    #[test]
     fn few_round_trips_and_small_flights_are_not_enough() {
         assert_eq!(found([45; 8 + 8]), None, "the last one is not over");
         assert!(found([45; 8 + 9]).is_some());
@@ -284,13 +301,16 @@ mod tests {
     #[test]
     fn a_congestion_window_is_small_again_after_a_pause() {
         let mut sender = Sender::new();
+        (0..40).for_each(|_| sender.flight(9, AT_ONCE, 10_000));
+        let before = sender.found();
+        sender.at += 400 * MS;
         for _ in 0..9 {
-            [10, 20, 40, 80]
+            [5, 10, 20, 40, 80]
                 .into_iter()
                 .for_each(|segments| sender.flight(segments, AT_ONCE, 10_000));
             sender.at += 400 * MS;
         }
-        assert_eq!(sender.found(), None);
+        assert_eq!(sender.found(), before);
     }
 
     #[test]

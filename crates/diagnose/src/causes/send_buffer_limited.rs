@@ -36,7 +36,7 @@
 //! trips or more. Each has four segments less in flight than a congestion window
 //! would let pass that has grown by 0.53 segments in each round trip since the
 //! largest flight (RFC 9438, 4.3); the sender is silent for a quarter of it or
-//! more, and goes on within a millisecond of an acknowledgement. One round trip in
+//! more, and goes on within 250 µs of an acknowledgement. One round trip in
 //! eight may be different. Packets rule it out where other parts explain half of
 //! the time of each transfer of a megabyte or more.
 //!

@@ -35,6 +35,9 @@ pub(super) fn finding(
 ) -> Option<Finding> {
     let requests: Vec<&SlowRequest> =
         service.slow_requests.iter().filter(|one| has_tail(one)).collect();
+    if requests.is_empty() {
+        return None;
+    }
     let sum = |of: fn(&SlowRequest) -> u64| {
         requests.iter().map(|one| of(one)).fold(0, u64::saturating_add)
     };
@@ -45,7 +48,7 @@ pub(super) fn finding(
         let is_of_it = direction.server_sends && direction.stream.server == service.server;
         is_of_it.then(|| direction.sent().time_us(TimeCategory::ServerThink))
     });
-    let group = groups.first().filter(|_| !requests.is_empty())?;
+    let group = groups.first()?;
     let each = micros(late_us / late.max(1));
     let mut text = String::from("half of the answers begin within 10 ms");
     for one in requests.iter().take(MAX_REQUESTS_LISTED) {
