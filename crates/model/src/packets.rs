@@ -118,6 +118,11 @@ impl Service {
     pub fn exchanges_with(&self, category: TimeCategory) -> u64 {
         share_of(&self.time_breakdown, category).map_or(0, |share| share.exchanges)
     }
+
+    /// All time except idle time, microseconds.
+    pub fn busy_us(&self) -> u64 {
+        busy_us(|category| self.time_us(category))
+    }
 }
 
 /// How a stream ended, as far as it was captured.
@@ -227,12 +232,13 @@ impl CapturedStream {
 
     /// All time except idle time, microseconds.
     pub fn busy_us(&self) -> u64 {
-        TimeCategory::ALL
-            .into_iter()
-            .filter(|category| *category != TimeCategory::ClientIdle)
-            .map(|category| self.time_us(category))
-            .fold(0, u64::saturating_add)
+        busy_us(|category| self.time_us(category))
     }
+}
+
+fn busy_us(time_us: impl Fn(TimeCategory) -> u64) -> u64 {
+    let busy = TimeCategory::ALL.into_iter().filter(|one| *one != TimeCategory::ClientIdle);
+    busy.map(time_us).fold(0, u64::saturating_add)
 }
 
 /// An idle period after which one end sent and got no response.

@@ -95,7 +95,7 @@ pub enum NetworkPart {
     /// Pauses that no acknowledgement ended: the sender paces, a shaper holds it back before the capture
     /// point, or its process is slow.
     Pacing,
-    /// Silence of a sender whose flights stayed as large as they were: it waited for room in its send
+    /// Pauses of a sender whose flights stayed as large as they were: it waited for room in its send
     /// buffer.
     SendBuffer,
     /// None of these.

@@ -24,7 +24,7 @@ const MAX_GROWN: f64 = 16.0;
 const SLACK: f64 = 4.0;
 /// Smallest flight, segments.
 const MIN_SEGMENTS: f64 = 4.0;
-/// The sender is silent for so long a part of each round trip.
+/// The sender pauses for so long a part of each round trip.
 const MIN_PAUSE_PART: Nanos = 4;
 /// A sender that waits for an acknowledgement goes on so soon: its process is woken and writes. Timers that
 /// are nearly as long as the round trip fire after an acknowledgement too, but seldom so soon.

@@ -24,7 +24,8 @@
 //! - [`exchange`]: requests and responses of any protocol
 //! - [`stall`]: times in which an end could not send, and why
 //! - [`idle_period`]: idle periods, and whether a stream survived them
-//! - [`slow_start`], [`throughput`], `flight_rate`, `flight_plateau`, [`policing`], [`path_mtu`]: what limits a transfer
+//! - [`slow_start`], [`throughput`], `flight_rate`, [`flight_plateau`], [`policing`], [`path_mtu`]: what
+//!   limits a transfer
 //! - [`application_protocol`], `dns`: HTTP/1, TLS and DNS
 //!
 //! Below all of them: [`sequence`], `time`, [`ends`], `histogram`.

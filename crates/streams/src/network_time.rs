@@ -108,7 +108,7 @@ pub(crate) struct NetworkFacts {
     pub(crate) after_loss: Nanos,
     /// Pauses of the sender that no acknowledgement ended.
     pub(crate) pacing: Nanos,
-    /// Silence between flights that did not grow.
+    /// Pauses between flights that did not grow.
     pub(crate) send_buffer: Nanos,
     /// What its bytes take at the rate of the path; `None`: the rate is not known.
     pub(crate) transmission: Option<Nanos>,

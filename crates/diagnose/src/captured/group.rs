@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use model::{
     CapturedDirection, Evidence, Finding, Impact, ImpactUnit, Packets, Proof, Remedy, Service,
-    Source, Subject, SubjectKind, TimeCategory,
+    Source, Subject, SubjectKind,
 };
 use text::{count, micros, number, percent, share};
 
@@ -187,16 +187,11 @@ impl<'a> Group<'a> {
 
     /// Share of the service's active time that was lost.
     pub(crate) fn time_share(&self) -> f64 {
-        let of_service = |service: &Service| {
-            let active =
-                TimeCategory::ALL.into_iter().filter(|part| *part != TimeCategory::ClientIdle);
-            active.map(|part| service.time_us(part)).fold(0, u64::saturating_add)
-        };
         let own = || {
             let active = self.directions.iter().map(|direction| direction.stream.busy_us());
             active.fold(0, u64::saturating_add)
         };
-        let active = self.service.map_or_else(own, of_service);
+        let active = self.service.map_or_else(own, Service::busy_us);
         share(self.lost_us as f64, active as f64).min(1.0)
     }
 

@@ -19,11 +19,10 @@
 //! piece just fits; therefore also the samples in which the buffer was full, all of
 //! it in flight, and both windows open.
 //!
-//! Packets that were captured near the sender: for many round trips it sends as
-//! no more than before, is silent until that is acknowledged, and goes on
-//! with an acknowledgement, at once; nothing was lost, the peer sends nothing, and
-//! the flight fills less than half of the window. A congestion window that is full
-//! grows.
+//! Packets that were captured near the sender: for many round trips it sends no
+//! more than before, waits for an acknowledgement, and goes on at once; nothing
+//! was lost, the peer sends nothing, and the flight fills less than half of the
+//! window. A congestion window that is full grows.
 //!
 //! ## Threshold
 //!
@@ -35,7 +34,7 @@
 //! From packets: so for a second and a quarter of the sending time, in eight round
 //! trips or more. Each has four segments less in flight than a congestion window
 //! would let pass that has grown by 0.53 segments in each round trip since the
-//! largest flight (RFC 9438, 4.3); the sender is silent for a quarter of it or
+//! largest flight (RFC 9438, 4.3); the sender pauses for a quarter of it or
 //! more, and goes on within 250 µs of an acknowledgement. One round trip in
 //! eight may be different. Packets rule it out where other parts explain half of
 //! the time of each transfer of a megabyte or more.

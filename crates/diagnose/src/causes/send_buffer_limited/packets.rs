@@ -78,11 +78,11 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let FlightPlateau { flight_bytes, round_trips, duration_us, waited_us } =
         direction.sent().flight_plateau.unwrap_or_default();
     let text = format!(
-        "stream {}: {} in flight over {}, and no more; nothing was lost, the window has {}. The sender \
-         is silent for {} of {} and goes on with an acknowledgement: a congestion window would grow",
+        "stream {}: in {}, {} in flight on average; nothing was lost, the window has room for {}. The sender \
+         waits for {} of {} and goes on with an acknowledgement: a congestion window would have grown",
         direction.stream.number,
-        bytes(flight_bytes),
         count(round_trips, "round trip"),
+        bytes(flight_bytes),
         bytes(u64::from(direction.reverse().max_window)),
         micros(waited_us),
         micros(duration_us),
@@ -146,7 +146,7 @@ pub(super) mod tests {
         assert_eq!(finding.impact.amount, 4.0);
         assert!(finding.subject.name.starts_with("198.18.0.2:80 (sender)"), "{finding:?}");
         let text = &finding.evidence[0].text;
-        assert!(text.contains("64 KiB in flight over 50 round trips"), "{text}");
+        assert!(text.contains("in 50 round trips, 64 KiB in flight on average"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Equal requests of which a few are answered late.
+//! Requests for one path of which a few are answered late.
 
 use model::{Evidence, Finding, GainFigure, Packets, Service, SlowRequest, TimeCategory};
 use text::{count, micros, percent, share};
@@ -7,13 +7,12 @@ use crate::captured::{StreamDirection, group_directions};
 use crate::gain;
 use crate::proofs::WithFigures as _;
 use crate::remedies::advice_about;
-use crate::severity;
 use crate::words::shortened;
 
 /// Slow requests that are listed, and characters of each.
 pub(super) const MAX_REQUESTS_LISTED: usize = 3;
 pub(super) const MAX_REQUEST_CHARACTERS: usize = 44;
-/// Equal requests, those of them that are answered late, and the share that these are.
+/// Requests for a path, those of them that are answered late, and the share that these are.
 const MIN_REQUESTS: u64 = 10;
 const MIN_LATE: u64 = 3;
 const MIN_LATE_SHARE: f64 = 0.05;
@@ -44,11 +43,14 @@ pub(super) fn finding(
     let (late, late_us) = (sum(|one| one.noticed), sum(|one| one.noticed_us));
     let all = sum(|one| one.exchanges.saturating_add(one.quick));
     // Its streams that wait longest show it best.
-    let groups = group_directions(packets, |direction: StreamDirection<'_>| {
+    let mut groups = group_directions(packets, |direction: StreamDirection<'_>| {
         let is_of_it = direction.server_sends && direction.stream.server == service.server;
-        is_of_it.then(|| direction.sent().time_us(TimeCategory::ServerThink))
+        let think_us = direction.sent().time_us(TimeCategory::ServerThink);
+        (is_of_it && think_us > 0).then_some(think_us)
     });
-    let group = groups.first()?;
+    let group = groups.first_mut()?;
+    // What the others wait is not late.
+    group.lost_us = late_us;
     let each = micros(late_us / late.max(1));
     let mut text = String::from("half of the answers begin within 10 ms");
     for one in requests.iter().take(MAX_REQUESTS_LISTED) {
@@ -69,27 +71,13 @@ pub(super) fn finding(
     let mut finding = group.finding(
         evidence,
         "server-think-time",
-        format!("{server} takes {each} to answer {part} of equal requests"),
-        "",
+        format!("{server} takes {each} to answer {part} of the requests for a path"),
+        &format!("{late} of {} wait {} in all", count(all, "request"), micros(late_us)),
         vec![proof],
         vec![advice_about(
             &host,
             format!("run netwhy on {host}: what does the process wait for now and then?"),
         )],
-    );
-    let active_us = TimeCategory::ALL
-        .into_iter()
-        .filter(|part| *part != TimeCategory::ClientIdle)
-        .map(|part| service.time_us(part))
-        .fold(0, u64::saturating_add);
-    let of_time = share(late_us as f64, active_us as f64).min(1.0);
-    finding.severity = severity::of_lost_time(late_us, of_time);
-    (finding.impact.amount, finding.impact.share) = (late_us as f64 / 1e6, Some(of_time));
-    finding.impact.text = format!(
-        "{late} of {} wait {} in all, {} of the service's active time",
-        count(all, "request"),
-        micros(late_us),
-        percent(of_time)
     );
     // Without it they take as long as the others.
     let late_ms = late_us as f64 / 1e3 / late.max(1) as f64;
@@ -134,8 +122,13 @@ pub(super) mod tests {
     #[test]
     fn fires_for_a_few_late_answers_to_equal_requests() {
         let finding = &findings_of(rule(&example()))[0];
-        assert_eq!(finding.title, "198.18.0.2:80 takes 300 ms to answer 6.0 % of equal requests");
+        assert_eq!(
+            finding.title,
+            "198.18.0.2:80 takes 300 ms to answer 6.0 % of the requests for a path"
+        );
         assert_eq!(finding.impact.amount, 3.6);
+        let harm = "12 of 200 requests wait 3.6 s in all, 37 % of the service's active time";
+        assert!(finding.impact.text.ends_with(harm), "{}", finding.impact.text);
         let gain = finding.gain.predicted().unwrap();
         assert_eq!((gain.now, gain.expected), (330.0, 30.0), "as long as the others");
         let text = &finding.evidence[0].text;
