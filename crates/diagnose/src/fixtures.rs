@@ -123,6 +123,7 @@ pub(crate) fn add_listener<'a>(
         samples_waiting: 0,
         half_open: Some(gauge(0, 0)),
         drops: Some(Change::new(5, 5)),
+        samples_dropping_again: None,
         new: false,
     });
     listeners.last_mut().unwrap()

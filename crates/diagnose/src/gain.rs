@@ -10,7 +10,7 @@
 //! | next limit | a transfer's rate: the least of the limits that remain (the window over the round trip, the rate at which the path delivers; of whole transfers also slow start, Cardwell and others 2000) | the path delivers a flight's segments as far apart as its slowest link sends them (Keshav 1991; Dovrolis and others 2001); losses limit what remains as in Reno with timeouts (Padhye and others 1998) or CUBIC (RFC 9438, section 5.1), whichever is faster |
 //! | token bucket | the rate of the bucket (fluid model) | the bucket's rate stays |
 //! | queue | a round trip without the queue | the sender keeps the queue short |
-//! | dropped SYNs | the delay of the slowest in a hundred connections: the timeouts of the SYNs that it lost, 1 s, 1 s, 1 s, 1 s, 2 s, 4 s (RFC 6298, tcp_syn_linear_timeouts) | SYNs are dropped independently |
+//! | dropped SYNs | the delay of the slowest in a hundred connections: the timeouts of the SYNs that it lost, 1 s, 1 s, 1 s, 1 s, 2 s, 4 s (RFC 6298, tcp_syn_linear_timeouts) | SYNs are dropped independently; where a listener dropped none a second after others, none twice |
 //! | failures | none | of N operations without a failure up to 3 / N may fail all the same (rule of three, 95 %) |
 //! | pool | the rate of requests: a worker for each request that waits (Little 1961) | neither the CPU nor what the workers wait for is the next limit |
 //!
@@ -18,7 +18,7 @@
 
 use std::net::SocketAddr;
 
-use model::{CombinedGain, ExpectedGain, Finding, GainFigure, PredictedGain};
+use model::{CombinedGain, Evidence, ExpectedGain, Finding, GainFigure, Listener, PredictedGain};
 
 /// What remains without a cause varies by so much, share.
 const VARIES: f64 = 0.25;
@@ -35,6 +35,8 @@ const CUBIC_FACTOR: f64 = 1.054;
 const SLOWEST: f64 = 0.01;
 /// Seconds until each retransmission of a SYN.
 const SYN_TIMEOUTS_S: [f64; 6] = [1.0, 1.0, 1.0, 1.0, 2.0, 4.0];
+/// Of a listener that is watched for so many seconds it is known whether it drops the same SYNs twice.
+const MIN_WATCHED_S: f64 = 2.0;
 
 /// The evidence does not predict it.
 pub(crate) fn not_predictable(why: impl Into<String>) -> ExpectedGain {
@@ -103,6 +105,24 @@ pub(crate) fn of_dropped_syns(dropped: f64, passed: f64) -> ExpectedGain {
     // Those that lose one more SYN, until they are fewer than one in a hundred.
     let hit = std::iter::successors(Some(1.0), |hit| Some(hit * share));
     let timeouts = hit.take_while(|hit| *hit >= SLOWEST).zip(SYN_TIMEOUTS_S).skip(1).count();
+    of_syn_timeouts(timeouts)
+}
+
+/// The same of the SYNs to a listener.
+pub(crate) fn of_syns_dropped_by(
+    evidence: &Evidence,
+    listener: &Listener,
+    dropped: f64,
+    passed: f64,
+) -> ExpectedGain {
+    if evidence.window.seconds() >= MIN_WATCHED_S && listener.samples_dropping_again == Some(0) {
+        of_syn_timeouts(1)
+    } else {
+        of_dropped_syns(dropped, passed)
+    }
+}
+
+fn of_syn_timeouts(timeouts: usize) -> ExpectedGain {
     let delay_s: f64 = SYN_TIMEOUTS_S.iter().take(timeouts.max(1)).sum();
     predicted(GainFigure::OpeningDelay, delay_s * 1e3, 0.0, (0.0, 0.0))
 }
@@ -211,6 +231,23 @@ mod tests {
             assert_eq!(delay_ms(share), delay, "{share}");
         }
         assert!(delay_ms(1.0) <= 10_000.0);
+    }
+
+    #[test]
+    fn a_listener_that_drops_for_less_than_a_second_drops_no_syn_twice() {
+        let mut evidence = crate::fixtures::healthy();
+        let listener =
+            crate::fixtures::add_listener(&mut evidence, "0.0.0.0:80", 128, &[7]).clone();
+        let delay_ms = |again, duration_ms| {
+            let listener = Listener { samples_dropping_again: again, ..listener.clone() };
+            let mut evidence = evidence.clone();
+            evidence.window.duration_ms = duration_ms;
+            gain(&of_syns_dropped_by(&evidence, &listener, 3.0, 7.0)).now
+        };
+        assert_eq!(delay_ms(Some(0), 3_000), 1_000.0);
+        assert_eq!(delay_ms(Some(2), 3_000), 3_000.0, "three in ten, again and again");
+        assert_eq!(delay_ms(Some(0), 1_500), 3_000.0, "too short to tell");
+        assert_eq!(delay_ms(None, 3_000), 3_000.0, "not observed");
     }
 
     #[test]

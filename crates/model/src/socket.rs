@@ -295,6 +295,10 @@ pub struct Listener {
     pub half_open: Option<Gauge>,
     /// Handshakes that this socket dropped, by its own counter; `None` when the kernel has none.
     pub drops: Option<Change>,
+    /// Samples before which it dropped some, a second after it had dropped others: then a SYN that is
+    /// retransmitted for the first time is dropped again. `None` when it was not observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_dropping_again: Option<u32>,
     /// Whether it was opened after the window began.
     pub new: bool,
 }

@@ -223,7 +223,7 @@ fn finding(evidence: &Evidence, listener: &Listener, dropped: u64) -> Finding {
                 (dropped + accepted) as f64,
             )
         } else {
-            gain::of_dropped_syns(dropped as f64, accepted as f64)
+            gain::of_syns_dropped_by(evidence, listener, dropped as f64, accepted as f64)
         },
         also_causes: Vec::new(),
         subject: subject(

@@ -66,8 +66,9 @@
 //! by the streams that send at a time, or the receiver's window over the round
 //! trip, whichever is lower (model «next limit»). Where no flight showed the rate
 //! of the path, the mean time of an exchange without the time of loss recovery
-//! (model «difference»), which leaves out that the window grows again only
-//! slowly. Not predictable where the receiver does not answer any more.
+//! (model «difference»). Not predictable where the congestion window was small
+//! after losses for longer than recovery took, and no flight showed what the path
+//! would carry; or where the receiver does not answer any more.
 //!
 //! ## References
 //!
@@ -75,7 +76,7 @@
 //! - Rewaskar, Kaur, Smith: A passive state-machine approach for accurate analysis
 //!   of TCP out-of-sequence segments (CCR 2006)
 
-use model::{CapturedDirection, Evidence, Finding, Reach, Source, TimeCategory};
+use model::{CapturedDirection, Evidence, Finding, NetworkPart, Reach, Source, TimeCategory};
 use text::{count, micros, number, percent, share};
 
 use crate::captured::{
@@ -272,8 +273,20 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     if let Some(gain) = group.gain_of_transfers(window_limit) {
         finding.gain = gain;
+    } else if after_losses_us(group) > group.lost_us {
+        // Without losses the window would be larger; by how much, nothing shows.
+        finding.gain = gain::path_is_not_known();
     }
     finding
+}
+
+/// How long the congestion window was small after losses, microseconds.
+fn after_losses_us(group: &Group<'_>) -> u64 {
+    group.sum(|sent| {
+        let parts = sent.network_breakdown.iter();
+        let parts = parts.filter(|share| share.part == NetworkPart::AfterLoss);
+        parts.map(|share| share.time_us).fold(0, u64::saturating_add)
+    })
 }
 
 /// The finding about a receiver that does not answer any more.
@@ -325,6 +338,19 @@ pub(super) mod tests {
         let finding = &findings_of(rule(&lossy(7, 0)))[0];
         assert_eq!(finding.title, "1.0 % of the segments are lost and retransmitted");
         assert_eq!(findings_of(rule(&lossy(2, 100_000))).len(), 1);
+    }
+
+    #[test]
+    fn what_a_small_congestion_window_costs_is_not_in_the_time_of_recovery() {
+        for (after_us, is_predicted) in [(90_000, true), (110_000, false)] {
+            let mut evidence = lossy(7, 100_000);
+            let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+            sent.flight_rate_bps = None;
+            let part = NetworkPart::AfterLoss;
+            sent.network_breakdown = vec![model::NetworkShare { part, time_us: after_us }];
+            let finding = &findings_of(rule(&evidence))[0];
+            assert_eq!(finding.gain.predicted().is_some(), is_predicted, "{after_us}");
+        }
     }
 
     #[test]

@@ -293,7 +293,10 @@ fn finding(
         gain: match dropped {
             0 => gain::not_predictable("whether those clients wanted a connection is not known"),
             _ if maybe_flood => gain::not_predictable("most of the SYNs may be of a flood"),
-            _ => gain::of_dropped_syns(dropped as f64, opened as f64),
+            _ => match listener {
+                Some(one) => gain::of_syns_dropped_by(evidence, one, dropped as f64, opened as f64),
+                None => gain::of_dropped_syns(dropped as f64, opened as f64),
+            },
         },
         also_causes: Vec::new(),
     }

@@ -11,11 +11,28 @@ use crate::context::Context;
 /// Most listeners that are given as series.
 const MAX_IN_SERIES: usize = 8;
 
+/// Samples that were taken 0.8 s to 1.1 s before: the first retransmission of a SYN comes after a second
+/// (RFC 6298).
+const A_SECOND_AGO: u16 = 0b1111 << 8;
+
+/// The samples before which a listener dropped something, the last one in bit 0.
+#[derive(Default)]
+struct Dropping(u16);
+
+impl Dropping {
+    /// Adds a sample; whether it dropped something a second after it had dropped something.
+    fn sample(&mut self, dropped: bool) -> bool {
+        self.0 = self.0 << 1 | u16::from(dropped);
+        dropped && self.0 & A_SECOND_AGO != 0
+    }
+}
+
 /// Listeners by cookie.
 #[derive(Default)]
 pub(super) struct Listeners {
     by_cookie: HashMap<u64, Listener>,
     by_port: HashMap<u16, Vec<u64>>,
+    dropping: HashMap<u64, Dropping>,
     samples: u32,
 }
 
@@ -43,6 +60,7 @@ impl Listeners {
                 samples_waiting: 0,
                 half_open: None,
                 drops: drops.map(|now| Change::new(drops_before(now), now)),
+                samples_dropping_again: drops.map(|_| 0),
                 new,
             }
         });
@@ -53,7 +71,14 @@ impl Listeners {
         listener.samples_waiting += u32::from(queue > 0);
         if let (Some(change), Some(now)) = (&mut listener.drops, drops) {
             // sk_drops is an int: it wraps after 2^32 drops, which one window cannot reach.
+            let dropped = now > change.after;
             change.after = now;
+            if dropped || self.dropping.contains_key(&record.cookie()) {
+                let again = self.dropping.entry(record.cookie()).or_default().sample(dropped);
+                if let Some(samples) = &mut listener.samples_dropping_again {
+                    *samples += u32::from(again);
+                }
+            }
         }
     }
 
@@ -142,5 +167,26 @@ impl Listeners {
         }
         all.sort_by_key(|l| (l.local.port(), l.local.ip(), l.cookie));
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Dropping;
+
+    /// How many of these samples drop again.
+    fn again(samples: impl IntoIterator<Item = bool>) -> usize {
+        let mut dropping = Dropping::default();
+        samples.into_iter().filter(|dropped| dropping.sample(*dropped)).count()
+    }
+
+    #[test]
+    fn drops_a_second_after_others_are_counted() {
+        let from_to = |from: u32, to: u32| (0..30).map(move |at| (from..to).contains(&at));
+        assert_eq!(again(from_to(0, 3)), 0, "one burst");
+        assert_eq!(again(from_to(5, 13)), 0, "less than a second");
+        assert_eq!(again(from_to(0, 30)), 22, "all the time");
+        assert_eq!(again((0..30).map(|at| at % 10 == 0)), 2, "once a second");
+        assert_eq!(again((0..30).map(|at| at % 20 == 0)), 0, "two seconds apart");
     }
 }
