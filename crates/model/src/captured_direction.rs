@@ -110,6 +110,9 @@ pub struct CapturedDirection {
     /// more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flight_plateau: Option<FlightPlateau>,
+    /// An even pace that it kept by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub even_pace: Option<EvenPace>,
     /// Transfers in slow start.
     #[serde(default)]
     pub slow_starts: SlowStarts,
@@ -140,6 +143,25 @@ pub struct FlightPlateau {
     pub duration_us: u64,
     /// How long the sender waited meanwhile, microseconds.
     pub waited_us: u64,
+}
+
+/// A pace that a sender kept by itself, as seen near it: each interval of a round trip or more held as much
+/// as the others, no acknowledgement released what was sent, and its segments were full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EvenPace {
+    /// The rate, bits of data a second.
+    pub rate_bps: u64,
+    /// Bytes that were sent so.
+    pub bytes: u64,
+    /// How long it was kept, microseconds.
+    pub duration_us: u64,
+    /// Intervals.
+    pub intervals: u64,
+    /// Departures after a pause, and those of them that an acknowledgement released.
+    pub departures: u64,
+    /// See `departures`.
+    pub released: u64,
 }
 
 /// Slow start of one end's transfers: what is sent doubles with every round trip.

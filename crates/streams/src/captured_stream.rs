@@ -6,6 +6,7 @@ use model::{
 };
 
 use crate::application_protocol::{ApplicationProtocol, TlsHandshake};
+use crate::even_pace::EvenPace;
 use crate::flight_plateau::FlightPlateau;
 use crate::idle_period::FatalIdlePeriod;
 use crate::network_time::NetworkTimes;
@@ -105,6 +106,7 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         shaped: end.shaped().map(|found| shaped(&found, 0)),
         flight_rate_bps: end.flight_rate(),
         flight_plateau: end.flight_plateau().map(flight_plateau),
+        even_pace: end.even_pace().map(even_pace),
         slow_starts: slow_starts(&end.slow_starts()),
         full_size_arrived: own.path_mtu.full_size_arrived(),
         resegmented: own.path_mtu.resegmented().into(),
@@ -199,6 +201,18 @@ fn flight_plateau(found: FlightPlateau) -> model::FlightPlateau {
         round_trips: found.rounds.into(),
         duration_us: micros(found.time),
         waited_us: micros(found.waited),
+    }
+}
+
+fn even_pace(found: EvenPace) -> model::EvenPace {
+    let seconds = found.time as f64 / 1e9;
+    model::EvenPace {
+        rate_bps: (found.bytes as f64 * 8.0 / seconds.max(1e-9)) as u64,
+        bytes: found.bytes,
+        duration_us: micros(found.time),
+        intervals: found.intervals.into(),
+        departures: found.departures.into(),
+        released: found.released.into(),
     }
 }
 

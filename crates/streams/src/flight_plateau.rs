@@ -33,6 +33,8 @@ const MAX_REACTION: Nanos = 250_000;
 /// sender's own.
 const MIN_OWN_PAUSE: Nanos = 1_000_000;
 const SHORT_PART: Nanos = 8;
+/// Departures are even that are no further apart than others by such a part.
+const EVEN_PART: Nanos = 10;
 /// The shortest round trip on which it matters.
 const MIN_ROUND_TRIP: Nanos = 1_000_000;
 
@@ -59,8 +61,9 @@ pub(crate) struct SentData {
     /// Bytes of a segment, and of the peer's window.
     pub(crate) mss: u32,
     pub(crate) window: u32,
-    /// Shortest round trip of the path.
+    /// Shortest round trip of the path, and its part between the capture point and the sender.
     pub(crate) round_trip: Nanos,
+    pub(crate) loop_time: Nanos,
     /// When everything before it was acknowledged, if that was before it.
     pub(crate) drained_at: Option<Nanos>,
     /// When the peer last sent data.
@@ -79,6 +82,10 @@ struct Round {
     small: u32,
     /// Longest time without data.
     longest_pause: Nanos,
+    /// Times from one departure after a pause to the next: how many, the shortest and the longest.
+    gaps: u32,
+    shortest_gap: Nanos,
+    longest_gap: Nanos,
     /// Whether it is unlike others: data came that no acknowledgement had released, or the peer sent some.
     is_odd: bool,
 }
@@ -89,8 +96,9 @@ pub(crate) struct PlateauDetector {
     /// What was acknowledged last, and when.
     acknowledged: Sequence,
     acknowledged_at: Nanos,
-    /// When new data passed last.
+    /// When new data passed last, and when after a pause.
     last: Nanos,
+    departed_at: Nanos,
     round: Round,
     /// The congestion window has at least so many segments, if it was what limited all flights: those of
     /// the largest, and what it has grown by since.
@@ -128,6 +136,12 @@ impl PlateauDetector {
             let short = data.round_trip / SHORT_PART;
             let since = data.at.saturating_sub(self.acknowledged_at);
             round.longest_pause = round.longest_pause.max(pause);
+            if pause > short {
+                let gap = data.at.saturating_sub(std::mem::replace(&mut self.departed_at, data.at));
+                round.shortest_gap = if round.gaps > 0 { round.shortest_gap.min(gap) } else { gap };
+                round.longest_gap = round.longest_gap.max(gap);
+                round.gaps += 1;
+            }
             if pause.min(since) > MIN_OWN_PAUSE.min(short) {
                 // From then on it had nothing to send.
                 let drained = data.drained_at.map_or(0, |at| data.at.saturating_sub(at));
@@ -159,7 +173,11 @@ impl PlateauDetector {
             return;
         }
         let waited = round.longest_pause.min(time);
-        if round.is_odd || waited < data.round_trip / MIN_PAUSE_PART {
+        // Two or more departures at the same distance: a timer, not acknowledgements, which may come just
+        // before it each time.
+        let is_paced = round.gaps > 1
+            && round.longest_gap - round.shortest_gap <= round.longest_gap / EVEN_PART;
+        if round.is_odd || is_paced || waited < data.round_trip / MIN_PAUSE_PART {
             self.odd = self.odd.saturating_add(1);
             self.odd_time = self.odd_time.saturating_add(time);
             if self.odd_time >= MIN_TIMEOUT {
@@ -181,6 +199,11 @@ impl PlateauDetector {
             self.found.waited = self.found.waited.saturating_add(waited);
             self.flights = self.flights.saturating_add(round.flight);
         }
+    }
+
+    /// When the peer last acknowledged something.
+    pub(crate) fn acknowledged_at(&self) -> Nanos {
+        self.acknowledged_at
     }
 
     /// How long the sender paused and went on by itself, with something in flight.
@@ -231,20 +254,25 @@ mod tests {
                 if number == 0 {
                     self.detector.acknowledged(acknowledged, sent_at);
                 }
-                self.sent = self.sent.plus(MSS);
-                let at = sent_at + after + spacing * Nanos::from(number);
-                self.detector.data(&SentData {
-                    at,
-                    end: self.sent,
-                    bytes: MSS.into(),
-                    mss: MSS,
-                    window: self.window,
-                    round_trip: ROUND_TRIP,
-                    drained_at: None,
-                    peer_data_at: self.peer_data_at,
-                });
+                self.send(sent_at + after + spacing * Nanos::from(number));
             }
             self.at += ROUND_TRIP + after;
+        }
+
+        /// One segment.
+        fn send(&mut self, at: Nanos) {
+            self.sent = self.sent.plus(MSS);
+            self.detector.data(&SentData {
+                at,
+                end: self.sent,
+                bytes: MSS.into(),
+                mss: MSS,
+                window: self.window,
+                round_trip: ROUND_TRIP,
+                loop_time: 10_000,
+                drained_at: None,
+                peer_data_at: self.peer_data_at,
+            });
         }
 
         fn found(&self) -> Option<FlightPlateau> {
@@ -311,6 +339,30 @@ mod tests {
             sender.at += 400 * MS;
         }
         assert_eq!(sender.found(), before);
+    }
+
+    /// Groups of segments at these distances, two of them in flight: an acknowledgement of the one before
+    /// the last comes just before each.
+    fn groups(distance: impl Fn(u32) -> Nanos) -> Option<FlightPlateau> {
+        let mut sender = Sender::new();
+        let mut group_before = sender.sent;
+        for number in 0..200 {
+            let begin = sender.sent;
+            sender.detector.acknowledged(group_before, sender.at - AT_ONCE);
+            for _ in 0..20 {
+                sender.send(sender.at);
+            }
+            group_before = begin;
+            sender.at += distance(number);
+        }
+        sender.found()
+    }
+
+    #[test]
+    fn even_departures_just_after_acknowledgements_are_a_timers() {
+        assert_eq!(groups(|_| ROUND_TRIP / 2 + AT_ONCE), None);
+        let uneven = |number| if number % 2 == 0 { 17 * MS } else { 33 * MS + AT_ONCE };
+        assert!(groups(uneven).is_some());
     }
 
     #[test]

@@ -24,8 +24,8 @@
 //! - [`exchange`]: requests and responses of any protocol
 //! - [`stall`]: times in which an end could not send, and why
 //! - [`idle_period`]: idle periods, and whether a stream survived them
-//! - [`slow_start`], [`throughput`], `flight_rate`, [`flight_plateau`], [`policing`], [`path_mtu`]: what
-//!   limits a transfer
+//! - [`slow_start`], [`throughput`], `flight_rate`, [`flight_plateau`], [`even_pace`], [`policing`],
+//!   [`path_mtu`]: what limits a transfer
 //! - [`application_protocol`], `dns`: HTTP/1, TLS and DNS
 //!
 //! Below all of them: [`sequence`], `time`, [`ends`], `histogram`.
@@ -41,6 +41,7 @@ pub mod direction;
 mod dns;
 mod duplicates;
 pub mod ends;
+pub mod even_pace;
 pub mod exchange;
 pub mod flight_plateau;
 mod flight_rate;

@@ -7,7 +7,8 @@
 
 use model::NetworkPart;
 
-use crate::flight_plateau::PlateauDetector;
+use crate::even_pace::PaceDetector;
+use crate::flight_plateau::{PlateauDetector, SentData};
 use crate::flight_rate::FlightRate;
 use crate::sequence::Sequence;
 use crate::throughput::Throughput;
@@ -20,6 +21,7 @@ pub(crate) struct Transfer {
     pub(crate) throughput: Option<Throughput>,
     pub(crate) flight_rate: FlightRate,
     pub(crate) plateau: PlateauDetector,
+    pub(crate) pace: PaceDetector,
     pub(crate) after_loss: AfterLoss,
 }
 
@@ -29,8 +31,15 @@ impl Transfer {
             throughput: None,
             flight_rate: FlightRate::new(acknowledged, at),
             plateau: PlateauDetector::default(),
+            pace: PaceDetector::default(),
             after_loss: AfterLoss::default(),
         }
+    }
+
+    /// New data passes near its sender, over a path that has lost nothing.
+    pub(crate) fn sent(&mut self, data: &SentData) {
+        self.pace.data(data, self.plateau.acknowledged_at());
+        self.plateau.data(data);
     }
 
     /// The peer has acknowledged everything before `until`.

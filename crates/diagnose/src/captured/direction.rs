@@ -55,6 +55,13 @@ impl<'a> StreamDirection<'a> {
             .fold(0, u64::saturating_add)
     }
 
+    /// Whether it was captured so near its sender that acknowledgements came before what they released.
+    pub(crate) fn is_near_sender(&self) -> bool {
+        let stream = self.stream;
+        let way = if self.server_sends { stream.to_server_us } else { stream.to_client_us };
+        way.zip(stream.round_trip_us()).is_some_and(|(way, round_trip)| way <= round_trip / 4)
+    }
+
     /// Whether both ends are one host: there is no link between them.
     pub(crate) fn is_within_one_host(&self) -> bool {
         let (sender, receiver) = (self.sender().ip(), self.receiver().ip());

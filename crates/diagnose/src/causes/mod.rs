@@ -16,6 +16,7 @@ mod dns_slow;
 mod ephemeral_ports_exhausted;
 mod fd_exhausted;
 mod initial_window_small;
+mod locally_shaped;
 mod middle_link_limited;
 mod nat_timeout_reset;
 mod options_stripped;
@@ -67,6 +68,7 @@ pub const TABLE: &[Cause] = &[
     connection_refused::CAUSE,
     rate_policed::CAUSE,
     rate_shaped::CAUSE,
+    locally_shaped::CAUSE,
     path_mtu_blackhole::CAUSE,
     options_stripped::CAUSE,
 ];

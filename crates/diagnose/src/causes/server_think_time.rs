@@ -22,9 +22,9 @@
 //! ## Threshold
 //!
 //! More than half of the active time (all but idle periods), and 100 ms or more for
-//! each exchange, on average and for the median (p50 of the whole exchange): people
-//! notice nothing below that, and one long-running command in a session is
-//! expected. Where it is not HTTP in clear, 5 s or more for each exchange is
+//! each exchange, on average and for the median (p50 of the whole exchange, less
+//! the path to the server): people notice nothing below that, and one long-running
+//! command in a session is expected. Where it is not HTTP in clear, 5 s or more for each exchange is
 //! no finding when both ends send less than 128 bytes for each exchange, or the
 //! handshake was not captured: either end may be the client, and keepalives look
 //! the same. So is 1 s or more for each of three exchanges or more when the server
@@ -123,7 +123,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     };
     let mut groups = group_directions(packets, hit);
     groups.retain(|group| {
-        group.time_share() > MIN_TIME_SHARE && group.exchange_p50_us() >= MIN_NOTICED_US
+        // A long path is not the server's.
+        let path_us = group.worst().stream.to_server_us.unwrap_or(0);
+        let half_us = group.exchange_p50_us().saturating_sub(path_us);
+        group.time_share() > MIN_TIME_SHARE && half_us >= MIN_NOTICED_US
     });
     let mut findings: Vec<Finding> = groups.iter().map(|group| finding(evidence, group)).collect();
     let is_found = |service: &Service| groups.iter().any(|group| group.server == service.server);
@@ -243,6 +246,16 @@ pub(super) mod tests {
     fn fires_when_most_of_the_time_is_think_time() {
         let finding = &findings_of(rule(&thinking(5_000_000)))[0];
         assert_eq!(finding.title, "198.18.0.2:80 takes 500 ms to answer");
+    }
+
+    #[test]
+    fn a_long_path_is_not_the_servers() {
+        let mut evidence = thinking(5_000_000);
+        evidence.packets.as_mut().unwrap().worst[0].to_server_us = Some(60_000);
+        assert!(
+            matches!(rule(&evidence), Verdict::RuledOut(_)),
+            "half take 150 ms, 60 of them path"
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::application_protocol::ApplicationProtocol;
 use crate::direction::Direction;
 use crate::duplicates::DuplicateFilter;
 use crate::ends::Ends;
+use crate::even_pace::EvenPace;
 use crate::exchange::{Exchange, Exchanges};
 use crate::flight_plateau::FlightPlateau;
 use crate::idle_period::IdlePeriods;
@@ -227,6 +228,11 @@ impl End {
     /// Whether its flights did not grow, although windows and path would have taken more.
     pub fn flight_plateau(&self) -> Option<FlightPlateau> {
         self.transfer.as_ref()?.plateau.found()
+    }
+
+    /// An even pace that it kept by itself.
+    pub fn even_pace(&self) -> Option<EvenPace> {
+        self.transfer.as_ref()?.pace.found()
     }
 
     /// What its round trips and transmission consist of.

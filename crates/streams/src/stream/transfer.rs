@@ -106,13 +106,14 @@ impl Stream {
         // Near the sender acknowledgements are captured before what follows them.
         let is_near = own.loop_time.get().is_some_and(|time| time <= path_round_trip / 4);
         if is_near && own.sent.counts.retransmitted() == 0 {
-            transfer.plateau.data(&SentData {
+            transfer.sent(&SentData {
                 at,
                 end: own.sent.next_sequence().unwrap_or_default(),
                 bytes: new,
                 mss: own.sent.mss(),
                 window: peer.sent.window.unwrap_or(0),
                 round_trip: path_round_trip,
+                loop_time: own.loop_time.get().unwrap_or(0),
                 drained_at: own.sent.drained_at.get(),
                 peer_data_at: peer.sent.last_data_at.get(),
             });
