@@ -177,7 +177,7 @@ pub(super) mod tests {
     use model::TimeCategory;
 
     use super::*;
-    use crate::fixtures::{add_stream, findings_of, healthy, set_time};
+    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
 
     /// Evidence on which the rule fires.
     pub(in crate::causes) fn examples() -> Vec<Evidence> {
@@ -224,10 +224,18 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn undecided_without_packets() {
+        let mut evidence = healthy();
+        remove_source(&mut evidence, Source::Packets);
+        assert!(matches!(CAUSE.judge(&evidence), Verdict::Undecided { .. }));
+    }
+
+    #[test]
     fn far_from_the_sender_nothing_is_checked() {
         let mut evidence = paced(8_000_000, 40_500);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_server.even_pace = None;
+        stream.from_client.new_bytes = 500;
         (stream.to_client_us, stream.to_server_us) = (Some(50), Some(40_000));
         assert!(matches!(rule(&evidence), Verdict::NotChecked(_)));
     }

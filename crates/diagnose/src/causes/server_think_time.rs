@@ -22,13 +22,14 @@
 //! ## Threshold
 //!
 //! More than half of the active time (all but idle periods), and 100 ms or more for
-//! each exchange, on average and for the median (p50 of the whole exchange, less
-//! the path to the server): people notice nothing below that, and one long-running
-//! command in a session is expected. Where it is not HTTP in clear, 5 s or more for each exchange is
-//! no finding when both ends send less than 128 bytes for each exchange, or the
-//! handshake was not captured: either end may be the client, and keepalives look
-//! the same. So is 1 s or more for each of three exchanges or more when the server
-//! also pauses a quarter as long and then sends on, unasked: messages, not answers.
+//! each exchange, on average and for the median (p50 of the whole exchange): people
+//! notice nothing below that, and one long-running command in a session is
+//! expected. The median is also at least half longer than the path to the server.
+//! Where it is not HTTP in clear, 5 s or more for each exchange is no finding when
+//! both ends send less than 128 bytes for each exchange, or the handshake was not
+//! captured: either end may be the client, and keepalives look the same. So is 1 s
+//! or more for each of three exchanges or more when the server also pauses a
+//! quarter as long and then sends on, unasked: messages, not answers.
 //!
 //! A tail: of ten HTTP requests or more with the same method and path, three or
 //! more and one in twenty take 100 ms or more to be answered, although half of them
@@ -125,8 +126,9 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     groups.retain(|group| {
         // A long path is not the server's.
         let path_us = group.worst().stream.to_server_us.unwrap_or(0);
-        let half_us = group.exchange_p50_us().saturating_sub(path_us);
-        group.time_share() > MIN_TIME_SHARE && half_us >= MIN_NOTICED_US
+        let half_us = group.exchange_p50_us();
+        group.time_share() > MIN_TIME_SHARE
+            && half_us >= MIN_NOTICED_US.max(path_us.saturating_add(path_us / 2))
     });
     let mut findings: Vec<Finding> = groups.iter().map(|group| finding(evidence, group)).collect();
     let is_found = |service: &Service| groups.iter().any(|group| group.server == service.server);
@@ -250,12 +252,13 @@ pub(super) mod tests {
 
     #[test]
     fn a_long_path_is_not_the_servers() {
-        let mut evidence = thinking(5_000_000);
-        evidence.packets.as_mut().unwrap().worst[0].to_server_us = Some(60_000);
-        assert!(
-            matches!(rule(&evidence), Verdict::RuledOut(_)),
-            "half take 150 ms, 60 of them path"
-        );
+        let with_path = |us| {
+            let mut evidence = thinking(5_000_000);
+            evidence.packets.as_mut().unwrap().worst[0].to_server_us = Some(us);
+            rule(&evidence)
+        };
+        assert!(matches!(with_path(95_000), Verdict::Found(_)), "half take 150 ms");
+        assert!(matches!(with_path(105_000), Verdict::RuledOut(_)));
     }
 
     #[test]
