@@ -122,10 +122,11 @@ impl PaceDetector {
             }
             let since = data.at.saturating_sub(acknowledged_at);
             let interval = &mut self.interval;
-            interval.departures += 1;
+            interval.departures = interval.departures.saturating_add(1);
             let reaction = data.loop_time.saturating_add(MAX_REACTION);
-            interval.released += u32::from(since <= reaction || gap <= reaction * 2);
-            interval.after_small += u32::from(after_small);
+            let is_released = since <= reaction || gap <= reaction.saturating_mul(2);
+            interval.released = interval.released.saturating_add(is_released.into());
+            interval.after_small = interval.after_small.saturating_add(after_small.into());
         }
         let interval = &mut self.interval;
         if interval.packets == 0 {
@@ -147,7 +148,7 @@ impl PaceDetector {
             return;
         }
         let is_even = self.run.pace.intervals == 0 || self.run.is_even(interval.bytes, time);
-        let uneven = self.run.uneven + u32::from(!is_even);
+        let uneven = self.run.uneven.saturating_add((!is_even).into());
         let allowed = self.run.pace.intervals / UNEVEN_INTERVALS + 1;
         if uneven > allowed || (!is_even && self.run.pace.intervals < UNEVEN_INTERVALS / 2) {
             self.begin(Run::default());

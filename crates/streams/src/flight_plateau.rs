@@ -140,7 +140,7 @@ impl PlateauDetector {
                 let gap = data.at.saturating_sub(std::mem::replace(&mut self.departed_at, data.at));
                 round.shortest_gap = if round.gaps > 0 { round.shortest_gap.min(gap) } else { gap };
                 round.longest_gap = round.longest_gap.max(gap);
-                round.gaps += 1;
+                round.gaps = round.gaps.saturating_add(1);
             }
             if pause.min(since) > MIN_OWN_PAUSE.min(short) {
                 // From then on it had nothing to send.
@@ -176,7 +176,8 @@ impl PlateauDetector {
         // Two or more departures at the same distance: a timer, not acknowledgements, which may come just
         // before it each time.
         let is_paced = round.gaps > 1
-            && round.longest_gap - round.shortest_gap <= round.longest_gap / EVEN_PART;
+            && round.longest_gap.saturating_sub(round.shortest_gap)
+                <= round.longest_gap / EVEN_PART;
         if round.is_odd || is_paced || waited < data.round_trip / MIN_PAUSE_PART {
             self.odd = self.odd.saturating_add(1);
             self.odd_time = self.odd_time.saturating_add(time);
