@@ -15,6 +15,10 @@ pub struct CapturedDirection {
     pub data_segments: u64,
     /// New bytes.
     pub new_bytes: u64,
+    /// Bytes that its peer acknowledged and that the capture does not have: it was filtered, or lost
+    /// packets.
+    #[serde(default)]
+    pub not_captured_bytes: u64,
     /// Segments that were retransmitted after duplicate or selective acknowledgements.
     pub fast_retransmissions: u64,
     /// Segments that were retransmitted after a retransmission timeout.
@@ -46,7 +50,8 @@ pub struct CapturedDirection {
     #[serde(default)]
     pub unanswered: u64,
     /// Time that the sender waited meanwhile, up to its last retransmission or its FIN,
-    /// microseconds; 0 where no packet of the receiver was captured at all.
+    /// microseconds. Where no packet of the receiver was captured at all, only of a client that repeats
+    /// one segment, otherwise 0.
     #[serde(default)]
     pub unanswered_us: u64,
     /// Segments that the receiver reported as duplicates (D-SACK).
@@ -249,6 +254,12 @@ pub struct PolicedExchange {
 }
 
 impl CapturedDirection {
+    /// Whether the capture lacks so much of its data (one byte in a hundred) that its times and rates
+    /// are those of another stream.
+    pub fn lacks_data(&self) -> bool {
+        self.not_captured_bytes > self.new_bytes / 100
+    }
+
     /// Time of one category, microseconds.
     pub fn time_us(&self, category: TimeCategory) -> u64 {
         share_of(&self.time_breakdown, category).map_or(0, |share| share.time_us)

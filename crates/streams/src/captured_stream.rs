@@ -71,6 +71,7 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         packets: counts.packets,
         data_segments: counts.data_packets,
         new_bytes: counts.new_bytes,
+        not_captured_bytes: own.not_captured_bytes(),
         fast_retransmissions: counts.fast_retransmissions.into(),
         rto_retransmissions: counts.rto_retransmissions.into(),
         retransmissions_original_not_captured: counts.originals_not_captured.into(),

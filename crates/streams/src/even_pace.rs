@@ -2,8 +2,9 @@
 //! acknowledgement releases what is sent, and though segments are full.
 //!
 //! A sender that is limited by its congestion window, by the receiver's window or by its send buffer goes on
-//! with an acknowledgement. One that has sent everything ends with a segment that is not full. (The push
-//! flag does not show it: Linux sets it in each packet that offload splits.) bbr keeps a pace too, that of
+//! with an acknowledgement. One that has sent everything ends with a segment that is not full, or goes on
+//! after an answer: where messages of one size come at even distances, each interval holds such an end. (The push flag does not
+//! show it: Linux sets it in each packet that offload splits.) bbr keeps a pace too, that of
 //! the slowest link, and tries every few round trips whether more passes, by a quarter of its rate. What is
 //! left is a shaper before the capture point (a queueing discipline, a hypervisor), a socket with a pacing
 //! rate, or a process that writes as evenly. It is seen near the sender, where each acknowledgement is
@@ -31,7 +32,8 @@ const MAX_REACTION: Nanos = 100_000;
 /// Where acknowledgements release departures, that is how nearly all of them come about; by chance some of
 /// a timer's come just after one. Of four departures after a pause, at most so many may.
 const RELEASED_OF_FOUR: u32 = 3;
-/// No more than one in so many follows a segment that is not full.
+/// No more than one interval in so many holds the end of what there was to send: a pause after
+/// a segment that is not full, or after data of the peer.
 const SMALL: u32 = 4;
 
 /// A pace that a sender kept.
@@ -54,7 +56,8 @@ pub struct EvenPace {
 struct Run {
     pace: EvenPace,
     uneven: u32,
-    after_small: u32,
+    /// Intervals that hold the end of what there was to send.
+    with_end: u32,
 }
 
 impl Run {
@@ -63,7 +66,7 @@ impl Run {
         time >= MIN_TIME
             && intervals >= MIN_INTERVALS
             && u64::from(released) * 4 <= u64::from(departures) * u64::from(RELEASED_OF_FOUR)
-            && self.after_small.saturating_mul(SMALL) <= departures
+            && self.with_end.saturating_mul(SMALL) <= intervals
     }
 
     /// Whether an interval is like those before it.
@@ -79,7 +82,7 @@ impl Run {
         pace.intervals = pace.intervals.saturating_add(1);
         pace.departures = pace.departures.saturating_add(interval.departures);
         pace.released = pace.released.saturating_add(interval.released);
-        self.after_small = self.after_small.saturating_add(interval.after_small);
+        self.with_end = self.with_end.saturating_add(interval.has_end.into());
     }
 }
 
@@ -91,7 +94,8 @@ struct Interval {
     packets: u32,
     departures: u32,
     released: u32,
-    after_small: u32,
+    /// Whether it holds the end of what there was to send.
+    has_end: bool,
 }
 
 /// Watches the pace of one direction.
@@ -113,6 +117,7 @@ impl PaceDetector {
         let gap = data.at.saturating_sub(self.last);
         let is_small = !data.bytes.is_multiple_of(u64::from(data.mss.max(1)));
         let after_small = std::mem::replace(&mut self.small, is_small);
+        let is_answered = data.peer_data_at.is_some_and(|answered_at| answered_at >= self.last);
         self.last = data.at;
         if gap.saturating_mul(2) >= self.usual_gap {
             let full = MIN_SEGMENTS.saturating_mul(data.mss.into());
@@ -126,7 +131,7 @@ impl PaceDetector {
             let reaction = data.loop_time.saturating_add(MAX_REACTION);
             let is_released = since <= reaction || gap <= reaction.saturating_mul(2);
             interval.released = interval.released.saturating_add(is_released.into());
-            interval.after_small = interval.after_small.saturating_add(after_small.into());
+            interval.has_end |= after_small || is_answered;
         }
         let interval = &mut self.interval;
         if interval.packets == 0 {
@@ -185,6 +190,15 @@ mod tests {
     /// Segments at these distances; each is acknowledged a round trip later, and one in so many is not
     /// full.
     fn found(gaps: impl IntoIterator<Item = Nanos>, small: u64) -> Option<EvenPace> {
+        found_in_dialogue(gaps, small, u64::MAX)
+    }
+
+    /// The same, and the peer answers one in so many segments.
+    fn found_in_dialogue(
+        gaps: impl IntoIterator<Item = Nanos>,
+        small: u64,
+        answered: u64,
+    ) -> Option<EvenPace> {
         let mut detector = PaceDetector::default();
         let (mut at, mut end) = (1_000 * MS, Sequence(1 << 32));
         let mut sent: std::collections::VecDeque<Nanos> = std::collections::VecDeque::new();
@@ -208,7 +222,7 @@ mod tests {
                     round_trip: ROUND_TRIP,
                     loop_time: 10_000,
                     drained_at: None,
-                    peer_data_at: None,
+                    peer_data_at: (number % answered == 0).then_some(at - MS),
                 },
                 acknowledged_at,
             );
@@ -225,7 +239,7 @@ mod tests {
 
     #[test]
     fn even_departures_that_nothing_releases_are_a_pace() {
-        let found = found(even(8_000), 40).expect("a pace");
+        let found = found(even(8_000), 200).expect("a pace");
         let bps = found.bytes as f64 * 8e9 / found.time as f64;
         assert!((bps / (1448.0 * 8e9 / EVEN as f64) - 1.0).abs() < 0.02, "{bps}");
         assert!(found.time > 9_000 * MS && found.intervals > 200, "{found:?}");
@@ -235,12 +249,12 @@ mod tests {
     fn bursts_of_segments_are_even_too() {
         // A timer each 4.6 ms releases four segments.
         let burst = [4 * EVEN - 30_000, 10_000, 10_000, 10_000];
-        assert!(found(burst.into_iter().cycle().take(8_000), 40).is_some());
+        assert!(found(burst.into_iter().cycle().take(8_000), 200).is_some());
     }
 
     #[test]
     fn a_short_time_is_no_pace() {
-        assert_eq!(found(even(3_000), 40), None);
+        assert_eq!(found(even(3_000), 200), None);
     }
 
     #[test]
@@ -249,12 +263,21 @@ mod tests {
     }
 
     #[test]
+    fn messages_at_even_distances_are_no_pace() {
+        assert!(found(even(8_000), 200).is_some());
+        // One message in each interval, of which the last segment is not full, or which is answered.
+        assert_eq!(found(even(8_000), 40), None);
+        assert!(found_in_dialogue(even(8_000), 200, 1_000).is_some());
+        assert_eq!(found_in_dialogue(even(8_000), 200, 40), None);
+    }
+
+    #[test]
     fn what_an_acknowledgement_releases_is_no_pace() {
         // A whole number of segments fills the round trip: each follows the acknowledgement of another.
         let released = ROUND_TRIP / 35 + 1_000;
-        assert_eq!(found(std::iter::repeat_n(released, 8_000), 40), None);
+        assert_eq!(found(std::iter::repeat_n(released, 8_000), 200), None);
         // Too close to each other to tell.
-        assert_eq!(found(std::iter::repeat_n(210_000, 40_000), 40), None);
+        assert_eq!(found(std::iter::repeat_n(210_000, 40_000), 200), None);
     }
 
     #[test]
@@ -269,7 +292,7 @@ mod tests {
             *at += gap;
             Some(gap)
         });
-        assert_eq!(found(gaps, 40), None);
+        assert_eq!(found(gaps, 200), None);
     }
 
     #[test]
@@ -278,14 +301,14 @@ mod tests {
             900 => EVEN + 8 * MS,
             _ => EVEN,
         });
-        assert!(found(late, 40).is_some());
+        assert!(found(late, 200).is_some());
     }
 
     #[test]
     fn the_longest_of_several_is_kept() {
         let slower = std::iter::repeat_n(2 * EVEN, 3_000);
         let faster = std::iter::repeat_n(EVEN, 8_000);
-        let found = found(slower.chain(faster.clone()).chain(even(2_000)), 40).expect("a pace");
+        let found = found(slower.chain(faster.clone()).chain(even(2_000)), 200).expect("a pace");
         assert!(found.time > 11_000 * MS, "{found:?}");
     }
 }

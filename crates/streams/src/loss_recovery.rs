@@ -2,6 +2,7 @@
 
 use wire::packet::{Checksum, Ip, checksum, tcp};
 
+use crate::round_trip::MIN_TIMEOUT;
 use crate::sequence::{Sequence, timestamp_ticks_after};
 use crate::time::Nanos;
 
@@ -102,6 +103,7 @@ struct Undecided {
 struct GapFill {
     from: Sequence,
     to: Sequence,
+    at: Nanos,
     timestamp: Option<u32>,
 }
 
@@ -122,26 +124,32 @@ impl LossRecovery {
     }
 
     /// A retransmission filled a gap.
-    pub(crate) fn gap_filled(&mut self, from: Sequence, to: Sequence, timestamp: Option<u32>) {
+    pub(crate) fn gap_filled(
+        &mut self,
+        (from, to): (Sequence, Sequence),
+        at: Nanos,
+        timestamp: Option<u32>,
+    ) {
         if self.gap_fills.len() == MAX_GAP_FILLS {
             self.gap_fills.remove(0);
         }
-        self.gap_fills.push(GapFill { from, to, timestamp });
+        self.gap_fills.push(GapFill { from, to, at, timestamp });
     }
 
     /// The retransmission that filled a gap and of which this segment is the original: what has a
-    /// later time stamp was sent later, and is not.
+    /// later time stamp was sent later, and is not. Where there are none, neither is what comes later
+    /// than the first timeout after it.
     pub(crate) fn gap_fill_of(
         &self,
-        from: Sequence,
-        to: Sequence,
+        (from, to): (Sequence, Sequence),
+        at: Nanos,
         timestamp: Option<u32>,
     ) -> Option<GapFillIndex> {
         let index = self.gap_fills.iter().position(|fill| {
-            let later = fill
-                .timestamp
-                .zip(timestamp)
-                .is_some_and(|(then, now)| timestamp_ticks_after(now, then) > 0);
+            let later = match fill.timestamp.zip(timestamp) {
+                Some((then, now)) => timestamp_ticks_after(now, then) > 0,
+                None => at.saturating_sub(fill.at) >= MIN_TIMEOUT,
+            };
             (fill.from, fill.to) == (from, to) && !later
         });
         index.map(GapFillIndex)

@@ -22,9 +22,11 @@
 //! fewer than two segments are sent in one: bbr sends a quarter more for one round
 //! trip in eight, and that must not be lost in it. Of the departures after a pause,
 //! no more than three quarters come within 100 µs of an acknowledgement (and of the
-//! way to the sender), or after a pause no longer than twice that; no more than a
-//! quarter follow a segment that is not full. The mean round trip is no more than
-//! half longer than the shortest, or 1 ms. The transfer lost nothing until then.
+//! way to the sender), or after a pause no longer than twice that. In no more than
+//! a quarter of the intervals a pause follows a segment that is not full, or an
+//! answer: messages of one size that come evenly are no pace. The mean round trip
+//! is no more than half longer than the shortest, or 1 ms. The transfer lost
+//! nothing until then.
 //!
 //! It is `info`: packets do not show whether the rate is meant.
 //!

@@ -293,8 +293,15 @@ fn after_losses_us(group: &Group<'_>) -> u64 {
 fn no_answer(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let unanswered = group.sum(|sent| sent.unanswered);
     let (sender, receiver) = (group.sender(), group.receiver());
-    let text =
-        format!("{} after the last packet of {receiver}", count(unanswered, "retransmission"));
+    let was_heard = group.worst().reverse().packets > 0;
+    let text = if was_heard {
+        format!("{} after the last packet of {receiver}", count(unanswered, "retransmission"))
+    } else {
+        format!(
+            "{} of one segment, after timeouts; no packet of {receiver} was captured",
+            count(unanswered, "retransmission")
+        )
+    };
     let proof = group.proof(evidence, "proof", text).over_window(
         evidence,
         "retransmissions not answered",
@@ -307,7 +314,8 @@ fn no_answer(evidence: &Evidence, group: &Group<'_>) -> Finding {
         group.receiving_host()
     );
     let harm = format!("{sender} waited {} without success", group.lost_text());
-    let title = format!("{receiver} does not answer any more");
+    let title =
+        format!("{receiver} does not answer{}", if was_heard { " any more" } else { "" });
     let mut finding =
         group.finding(evidence, CAUSE.id, title, &harm, vec![proof], vec![advice(remedy)]);
     finding.gain = gain::not_predictable("nothing shows that it would answer");

@@ -15,7 +15,15 @@ fn not_captured(packets: &Packets) -> impl Iterator<Item = MissingEvidence> {
         (client.packets == 0 && server.data_segments > 0)
             || (server.packets == 0 && client.data_segments > 0)
     });
+    let filtered = count(|stream| stream.directions().iter().any(|sent| sent.lacks_data()));
     let missing = [
+        (
+            filtered,
+            "data",
+            "acknowledged and not captured: the capture was filtered, or lost packets; times of exchanges \
+             and rates are not to be trusted",
+            "capture all packets of a connection, with a larger buffer (tcpdump -B 65536)",
+        ),
         (
             without_options,
             "the window sizes",

@@ -4,11 +4,13 @@
 //! Only the beginnings of requests and responses are parsed, and all segments of a TLS handshake; the
 //! rest of a transfer costs a comparison of its first byte.
 //!
+//! - `greeting`: what servers say first
 //! - `payload`: new data, as the protocols take it
 //! - `http`: requests and responses of HTTP/1
 //! - `tls`: the handshake
 //! - `protocol`: both
 
+mod greeting;
 mod http;
 mod payload;
 mod protocol;
@@ -17,6 +19,7 @@ mod tls;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use greeting::is_greeting;
 pub(crate) use http::RequestHash;
 pub use http::{HttpExchange, SlowRequest};
 pub(crate) use payload::Payload;

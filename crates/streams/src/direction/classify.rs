@@ -202,7 +202,7 @@ impl Direction {
             };
         }
         if let Some(recovery) = &self.loss_recovery
-            && let Some(retransmission) = recovery.gap_fill_of(from, to, segment.timestamp())
+            && let Some(retransmission) = recovery.gap_fill_of((from, to), at, segment.timestamp())
         {
             return SegmentClass::LateOriginal { retransmission };
         }

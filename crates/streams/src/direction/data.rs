@@ -145,7 +145,7 @@ impl Direction {
             SegmentClass::OriginalNotCaptured { is_spurious: false, .. } => {
                 self.round_trip.retransmitted(to);
                 let recovery = self.loss_recovery.get_or_insert_default();
-                recovery.gap_filled(from, to, segment.timestamp());
+                recovery.gap_filled((from, to), at, segment.timestamp());
             }
             SegmentClass::LateOriginal { retransmission } => {
                 if let Some(recovery) = &mut self.loss_recovery {

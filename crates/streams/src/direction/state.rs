@@ -18,6 +18,8 @@ use crate::timestamp_echo::TimestampEcho;
 /// Segment size where no SYN was captured: the default of RFC 9293, 3.7.1, and that of Ethernet.
 const MIN_ASSUMED_MSS: u32 = 536;
 const MAX_ASSUMED_MSS: u32 = 1460;
+/// Retransmissions of one segment that are no accident.
+const MIN_REPEATS: u64 = 3;
 /// Bytes that time stamps take of each segment.
 const TIMESTAMP_BYTES: u16 = 12;
 
@@ -128,6 +130,22 @@ impl Direction {
     pub(crate) fn waited_for_loss(&mut self, time: Nanos, peer_finished: bool) {
         let gave_up = self.finished || peer_finished;
         self.loss_recovery.get_or_insert_default().waited(time, gave_up);
+    }
+
+    /// Bytes that were acknowledged and not captured. SYN and FIN have a number each, and no bytes.
+    pub fn not_captured_bytes(&self) -> u64 {
+        const NO_BYTES: u64 = 2;
+        let Some(first) = self.first.known() else { return 0 };
+        let acknowledged = self.acknowledged.min(self.next).since(first);
+        let missing = acknowledged.saturating_sub(self.counts.new_bytes);
+        if missing > NO_BYTES { missing } else { 0 }
+    }
+
+    /// Whether all its retransmissions are of one segment, after timeouts: whatever a capture lacks,
+    /// the sender got no answer to it.
+    pub(crate) fn repeats_one_segment(&self) -> bool {
+        let timeouts = u64::from(self.max_timeouts().count);
+        timeouts >= MIN_REPEATS && timeouts == self.counts.retransmitted()
     }
 
     /// The stream is over. Time before retransmissions that counts as lost and was not: they were

@@ -35,12 +35,16 @@ impl Stream {
     fn end_losses(&mut self) {
         let has_bare = |end: &End| end.sent.counts.packets > end.sent.counts.data_packets;
         let has_acknowledgements = self.ends.iter().any(has_bare);
-        let ends = [Side::Client, Side::Server];
-        for side in ends {
+        let asks = self.role(Side::Client);
+        for side in [Side::Client, Side::Server] {
             let (own, peer) = self.ends.own_and_peer(side);
             let is_receiver_captured = peer.sent.counts.packets > 0;
-            let [spurious, unwaited] =
-                own.sent.end_losses(has_acknowledgements && is_receiver_captured);
+            // A client waits for the answer to its request; what a server sends unasked, nobody does.
+            let is_unanswered = !is_receiver_captured
+                && asks == side
+                && own.sent.repeats_one_segment();
+            let shows_silence = (has_acknowledgements && is_receiver_captured) || is_unanswered;
+            let [spurious, unwaited] = own.sent.end_losses(shows_silence);
             own.times.move_time(TimeCategory::Loss, TimeCategory::Network, spurious);
             own.times.move_time(TimeCategory::Loss, TimeCategory::ClientIdle, unwaited);
         }

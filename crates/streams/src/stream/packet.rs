@@ -6,6 +6,7 @@ use wire::packet::Ip;
 use wire::packet::tcp::{Flags, Tcp};
 
 use super::state::{SegmentEvent, Stream, StreamState};
+use crate::application_protocol::is_greeting;
 use crate::flight_rate::TRANSFER_BYTES;
 use crate::idle_period::MIN_IDLE;
 use crate::segment::SegmentKind;
@@ -170,7 +171,7 @@ impl Stream {
         }
         self.attribute_time(side, event.kind, event.stall.as_ref(), at);
         if new > 0 {
-            if !self.responds_to_uncaptured_request(side) {
+            if !self.belongs_to_no_exchange(side, new, tcp.payload) {
                 self.exchanges.data(side, new, at, &mut event.exchange);
             }
             if let Some(exchange) = &event.exchange {
@@ -259,13 +260,27 @@ impl Stream {
         times.get(TimeCategory::ServerThink)
     }
 
-    /// Whether data of this end is the response to a request from before the capture: no handshake
-    /// was captured, and the end with the lower port sends first.
+    /// Whether data of this end, sent before any request, is no request either: a greeting, or a response.
     #[inline(always)]
-    fn responds_to_uncaptured_request(&self, side: Side) -> bool {
-        if self.roles_known || self.exchanges.requester().is_some() {
+    fn belongs_to_no_exchange(&mut self, side: Side, new: u64, payload: &[u8]) -> bool {
+        if self.exchanges.requester().is_some() {
             return false;
         }
+        if !self.roles_known {
+            return self.responds_to_uncaptured_request(side);
+        }
+        if side == Side::Client {
+            return false;
+        }
+        let server = &self.ends.server;
+        self.is_greeted |= server.sent.counts.new_bytes == new
+            && is_greeting(payload, server.address.port());
+        self.is_greeted
+    }
+
+    /// Whether data of this end is the response to a request from before the capture: no handshake
+    /// was captured, and the end with the lower port sends first.
+    fn responds_to_uncaptured_request(&self, side: Side) -> bool {
         let ends = &self.ends;
         if self.roles_of_sockets {
             side == Side::Server

@@ -85,6 +85,8 @@ pub struct Stream {
     pub exchanges_with: PerCategory<u32>,
     pub(super) attribution: TimeAttribution,
     pub(super) protocol: Option<Box<ApplicationProtocol>>,
+    /// Whether the server has sent a greeting: it belongs to no exchange.
+    pub(super) is_greeted: bool,
     /// Whether a TLS handshake goes on.
     pub(super) is_in_tls_handshake: bool,
     pub(super) idle_periods: Option<Box<IdlePeriods>>,
@@ -283,6 +285,7 @@ impl Stream {
             exchanges_with: PerCategory::default(),
             attribution: TimeAttribution::default(),
             protocol: None,
+            is_greeted: false,
             is_in_tls_handshake: false,
             idle_periods: None,
             exchanges: Exchanges::default(),
