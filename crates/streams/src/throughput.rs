@@ -26,8 +26,12 @@ const FIRST_WIDTH: Nanos = 20_000_000;
 /// Fewest intervals before the step, and after it.
 const MIN_INTERVALS_BEFORE: usize = 3;
 const MIN_INTERVALS_AFTER: usize = 8;
-/// The throughput falls by this factor at least.
-const MIN_FALL: f64 = 3.0;
+/// The throughput falls by this factor at least: another transfer that begins on the same link takes half.
+const MIN_FALL: f64 = 2.4;
+/// By this, where it was higher only for so many round trips: slow start may send more than twice what a
+/// link takes (bbr: 2.89 times).
+const MIN_FALL_AT_START: f64 = 3.0;
+const START_ROUND_TRIPS: f64 = 8.0;
 /// The round trip grows by so many microseconds at least, and either by this factor ...
 const MIN_QUEUE_DELAY_US: f64 = 20_000.0;
 const MIN_ROUND_TRIP_GROWTH: f64 = 5.0;
@@ -382,7 +386,9 @@ impl Series {
         // The queue may not stay full: the sender sends less when it has lost something.
         let long = Some(median_trip_us(after)).filter(waits).or(filling_queue_us(after));
         let long = long.filter(waits)?;
-        if slow <= 0.0 || fast < MIN_FALL * slow || !is_even || !is_rate {
+        let round_trips = (self.width * step as Nanos) as f64 / (short * 1e3);
+        let min_fall = if round_trips < START_ROUND_TRIPS { MIN_FALL_AT_START } else { MIN_FALL };
+        if slow <= 0.0 || fast < min_fall * slow || !is_even || !is_rate {
             return None;
         }
         let intervals_a_second = 1e9 / self.width as f64;
@@ -483,6 +489,19 @@ mod tests {
         let uneven = |at| (if at / 400 % 2 == 0 { 8_000 } else { 2_000 }, 60);
         assert_eq!(transfer(6_000, |at| if at < 1_500 { (25_000, 1) } else { uneven(at) }), None);
         assert_eq!(transfer(200, |at| if at < 100 { (25_000, 1) } else { (5_000, 60) }), None);
+    }
+
+    #[test]
+    fn a_smaller_fall_is_no_slow_start_after_some_round_trips() {
+        let shaped = |fast: u64, before: i64, round_trip: i64| {
+            transfer(6_000, |at| {
+                if at < before { (fast, round_trip) } else { (5_000, round_trip + 60) }
+            })
+        };
+        assert!(shaped(13_000, 600, 20).is_some());
+        assert_eq!(shaped(13_000, 100, 20), None, "slow start");
+        assert!(shaped(30_000, 100, 20).is_some());
+        assert_eq!(shaped(11_000, 600, 20), None, "another transfer took half");
     }
 
     /// Rates and round trips of all sizes: bytes a second, base round trip and queue in microseconds.

@@ -4,8 +4,8 @@
 //!
 //! A token bucket with a queue: a burst passes at full speed, then its credit is
 //! used up, and what is above its rate waits. Clouds do this with their instances,
-//! providers with their links. Throughput falls to a third or less at one moment,
-//! and the round trip, which was short, is that of a full queue from then on.
+//! providers with their links. Throughput falls at one moment, and the round trip,
+//! which was short, is that of a full queue from then on.
 //!
 //! ## Evidence
 //!
@@ -19,12 +19,14 @@
 //!
 //! ## Threshold
 //!
-//! The throughput, of what is sent or of what is acknowledged, falls to a third
-//! or less and deviates by at most a fifth after that. The median round trip, of
-//! the rest or of the first eight intervals while the queue fills, is 20 ms
-//! longer, and five times as long, or so much longer that at least half of what
-//! was in flight before still is: it waits in the queue, and a sender keeps half
-//! even after a loss (RFC 5681). It is 20 ms longer for at least 30 % of the
+//! The throughput, of what is sent or of what is acknowledged, falls to 1/2.4 or
+//! less (another transfer on the same link takes half), or to a third or less where
+//! it was higher for less than eight round trips (slow start may exceed the rate of
+//! a link for some). It deviates by at most a fifth after that. The median round
+//! trip, of the rest or of the first eight intervals while the queue fills, is
+//! 20 ms longer, and five times as long, or so much longer that at least half of
+//! what was in flight before still is: it waits in the queue, and a sender keeps
+//! half even after a loss (RFC 5681). It is 20 ms longer for at least 30 % of the
 //! rest. Three intervals before the step, eight after it, of 20 ms or more and a
 //! round trip or more each. Between different hosts, the round trip of each
 //! stream is 20 ms longer.
