@@ -359,6 +359,7 @@ pub(crate) fn add_stream<'a>(
         first_us: 0,
         span_us: 1_000_000,
         handshake_us: Some(20_000),
+        greeting_us: None,
         syn_retransmissions: 0,
         syn_ack_retransmissions: 0,
         syn_answered: true,

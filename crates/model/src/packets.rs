@@ -160,6 +160,10 @@ pub struct CapturedStream {
     pub span_us: u64,
     /// From the first SYN to the end of the handshake, microseconds; `None`: not captured.
     pub handshake_us: Option<u64>,
+    /// How long a server that speaks first (SMTP, SSH, MySQL) let its client wait for its greeting after the
+    /// handshake, microseconds; `None`: it does not, or the handshake was not captured.
+    #[serde(default)]
+    pub greeting_us: Option<u64>,
     /// Retransmitted SYNs.
     pub syn_retransmissions: u32,
     /// Retransmitted SYN-ACKs.

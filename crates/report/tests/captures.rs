@@ -25,6 +25,7 @@ fn stream(number: u64, client: &str) -> CapturedStream {
         first_us: 0,
         span_us: 2_362_000,
         handshake_us: Some(20_000),
+        greeting_us: None,
         syn_retransmissions: 0,
         syn_ack_retransmissions: 0,
         syn_answered: true,

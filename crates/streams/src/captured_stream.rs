@@ -35,6 +35,7 @@ pub fn captured_stream(stream: &Stream, capture_began: Nanos) -> CapturedStream 
         first_us: micros_between(capture_began, stream.first),
         span_us: micros_between(stream.first, stream.last),
         handshake_us: stream.handshake.duration().map(micros),
+        greeting_us: stream.greeting().map(micros),
         syn_retransmissions: stream.handshake.syn_retransmissions,
         syn_ack_retransmissions: stream.handshake.syn_ack_retransmissions,
         syn_answered: stream.handshake.syn_ack.is_known() || stream.handshake.completed.is_known(),

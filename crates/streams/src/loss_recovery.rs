@@ -313,3 +313,23 @@ impl LossRecovery {
         self.checksums.bad = self.checksums.bad.saturating_add(bad);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_retransmission_is_no_late_original() {
+        const MS: Nanos = 1_000_000;
+        let segment = (Sequence(1_000), Sequence(2_448));
+        let found = |stamps: Option<(u32, u32)>, after: Nanos| {
+            let mut recovery = LossRecovery::default();
+            recovery.gap_filled(segment, 0, stamps.map(|(fill, _)| fill));
+            recovery.gap_fill_of(segment, after, stamps.map(|(_, own)| own)).is_some()
+        };
+        // Time stamps tell: what was sent later is no original, however soon it comes.
+        assert!(found(Some((500, 460)), 900 * MS) && !found(Some((500, 510)), 10 * MS));
+        // Without them, what comes after the shortest timeout was sent after it.
+        assert!(found(None, 150 * MS) && !found(None, 200 * MS));
+    }
+}

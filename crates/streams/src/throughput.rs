@@ -493,11 +493,12 @@ mod tests {
 
     #[test]
     fn a_smaller_fall_is_no_slow_start_after_some_round_trips() {
-        let shaped = |fast: u64, before: i64, round_trip: i64| {
-            transfer(6_000, |at| {
-                if at < before { (fast, round_trip) } else { (5_000, round_trip + 60) }
-            })
-        };
+        let shaped =
+            |fast: u64, before: i64, round_trip: i64| {
+                transfer(6_000, |at| {
+                    if at < before { (fast, round_trip) } else { (5_000, round_trip + 60) }
+                })
+            };
         assert!(shaped(13_000, 600, 20).is_some());
         assert_eq!(shaped(13_000, 100, 20), None, "slow start");
         assert!(shaped(30_000, 100, 20).is_some());

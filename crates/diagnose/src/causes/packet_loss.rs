@@ -314,8 +314,7 @@ fn no_answer(evidence: &Evidence, group: &Group<'_>) -> Finding {
         group.receiving_host()
     );
     let harm = format!("{sender} waited {} without success", group.lost_text());
-    let title =
-        format!("{receiver} does not answer{}", if was_heard { " any more" } else { "" });
+    let title = format!("{receiver} does not answer{}", if was_heard { " any more" } else { "" });
     let mut finding =
         group.finding(evidence, CAUSE.id, title, &harm, vec![proof], vec![advice(remedy)]);
     finding.gain = gain::not_predictable("nothing shows that it would answer");

@@ -35,6 +35,10 @@
 //! more and one in twenty take 100 ms or more to be answered, although half of them
 //! take less than 10 ms. A median hides it, and what differs is not the request.
 //!
+//! A late greeting: where the server speaks first (SMTP, POP3, IMAP, FTP, NNTP, SSH,
+//! MySQL, rsync), at least half of the connections wait 1 s or more for its first
+//! data, after the handshake.
+//!
 //! ## Looks like it, but is not
 //!
 //! - A request that was lost: it is retransmitted, that is packet-loss.
@@ -61,7 +65,10 @@
 //! ## Fix
 //!
 //! Run netwhy on the server: it shows whether its process ran, waited for a CPU,
-//! slept, or had no free worker. The reason is in the application.
+//! slept, or had no free worker. The reason is in the application. A greeting is
+//! late most often because the server looks up the name of its client first
+//! (UseDNS of sshd, skip-name-resolve of MySQL, HostnameLookups), or asks its
+//! identd.
 //!
 //! ## Expected gain
 //!
@@ -75,6 +82,7 @@
 //!   time (SIGMETRICS 2006)
 //! - Nielsen: Usability Engineering (1993), section 5.5: 100 ms seem instantaneous
 
+mod greeting;
 mod tail;
 
 use model::{Evidence, Finding, Service, Source, TimeCategory};
@@ -132,8 +140,10 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     });
     let mut findings: Vec<Finding> = groups.iter().map(|group| finding(evidence, group)).collect();
     let is_found = |service: &Service| groups.iter().any(|group| group.server == service.server);
-    let others = packets.services.iter().filter(|service| !is_found(service));
-    findings.extend(others.filter_map(|service| tail::finding(evidence, packets, service)));
+    for service in packets.services.iter().filter(|service| !is_found(service)) {
+        findings.extend(greeting::finding(evidence, packets, service.server));
+        findings.extend(tail::finding(evidence, packets, service));
+    }
     Verdict::from_findings(findings, || {
         let exchanges = packets.services.iter().map(|one| one.exchanges);
         if exchanges.fold(0, u64::saturating_add) == 0 {
@@ -233,7 +243,7 @@ pub(super) mod tests {
             think_time_us: 4_000_000,
             ..SlowRequest::default()
         }];
-        vec![evidence, tail::tests::example()]
+        vec![evidence, tail::tests::example(), greeting::tests::example()]
     }
 
     fn thinking(us: u64) -> Evidence {

@@ -59,8 +59,14 @@ mod tests {
 
     #[test]
     fn other_first_data_is_none() {
-        let others: [&[u8]; 6] =
-            [b"HTTP/1.1 200 OK\r\n", b"{\"type\":\"hello\"}", b"\x16\x03\x01", b"220", b"\x04\0\0\x08", b"1234567"];
+        let others: [&[u8]; 6] = [
+            b"HTTP/1.1 200 OK\r\n",
+            b"{\"type\":\"hello\"}",
+            b"\x16\x03\x01",
+            b"220",
+            b"\x04\0\0\x08",
+            b"1234567",
+        ];
         for other in others {
             assert!(!is_greeting(other, 21), "{}", other.escape_ascii());
         }

@@ -304,3 +304,32 @@ fn one_tick_of_the_clock_hides_what_was_sent_first() {
         assert_eq!(sent.late_us, (1 - lost) * 5_000, "{sent:?}");
     }
 }
+
+#[test]
+fn a_client_that_repeats_one_segment_has_no_answer() {
+    let repeated = |times: &[u64], to_server: bool| {
+        let mut connection = TestConnection::new();
+        for at in times {
+            connection.packet(*at, to_server, ACK, [1, 1, 0, 100], 60_000);
+        }
+        let stream = connection.finish();
+        let sent = if to_server { stream.from_client } else { stream.from_server };
+        (sent.unanswered, sent.unanswered_us)
+    };
+    let times = [0, 1_000_000, 3_000_000, 7_000_000];
+    assert_eq!(repeated(&times, true), (3, 7_000_000));
+    assert_eq!(repeated(&times[..3], true).1, 0, "too few");
+    assert_eq!(repeated(&times, false).1, 0, "what a server sends unasked, nobody waits for");
+}
+
+#[test]
+fn what_was_acknowledged_and_not_captured_is_counted() {
+    let acknowledged = |upto: u32| {
+        let mut connection = TestConnection::open(60_000);
+        connection.packet(100_000, true, ACK, [1, 1, 41, 100], 60_000);
+        connection.packet(140_000, false, ACK, [1, upto, timestamp(100_000), 0], 60_000);
+        connection.sent_by_client().not_captured_bytes
+    };
+    // The SYN has a number too.
+    assert_eq!((acknowledged(101), acknowledged(5_101)), (0, 5_001));
+}

@@ -23,6 +23,8 @@ pub(super) struct TestConnection {
     pub(super) hops: u8,
     /// Whether the server's SYN/ACK offers an MSS.
     pub(super) offers_mss: bool,
+    /// What the next packets hold of their data; of the rest, and of the others, only the length is known.
+    pub(super) payload: &'static [u8],
     collector: Collector,
     packets: u16,
 }
@@ -36,6 +38,7 @@ impl TestConnection {
             clock: None,
             hops: 64,
             offers_mss: true,
+            payload: &[],
             collector: Collector::default(),
             packets: 0,
         }
@@ -95,6 +98,7 @@ impl TestConnection {
         bytes.extend(window.to_be_bytes());
         bytes.extend([0, 0, 0, 0]);
         bytes.extend(options);
+        bytes.extend(self.payload);
         bytes.truncate(self.snap_length);
         self.take(us, &bytes, total);
     }

@@ -81,3 +81,37 @@ fn an_answer_that_never_came_is_no_think_time() {
     assert_eq!(unanswered(true), 0);
     assert_eq!(unanswered(false), 4_460, "it may come yet");
 }
+
+/// The server speaks first, 1.5 s after the handshake began; each command is then answered after 700 ms, and
+/// the client sends the next 5 s later.
+fn server_speaks_first(first: &'static [u8]) -> model::CapturedStream {
+    let mut connection = opened(TestConnection::new(), 40_000);
+    connection.payload = first;
+    connection.packet(1_500_000, false, ACK, [1, 1, 41, 30], 60_000);
+    connection.payload = &[];
+    let mut at = 1_600_000;
+    for number in 0..3 {
+        let (seq, ack) = (1 + number * 10, 31 + number * 20);
+        connection.packet(at, true, ACK, [seq, ack, timestamp(at), 10], 60_000);
+        connection.packet(at + 40_000, false, ACK, [ack, seq + 10, timestamp(at), 0], 60_000);
+        let answered = at + 700_000;
+        connection.packet(answered, false, ACK, [ack, seq + 10, timestamp(at), 20], 60_000);
+        at = answered + 5_000_000;
+    }
+    connection.finish()
+}
+
+#[test]
+fn after_a_greeting_the_client_asks() {
+    let stream = server_speaks_first(b"220 mail.example.org ESMTP\r\n");
+    assert_eq!(stream.greeting_us.map(|us| us / 1_000), Some(1_419));
+    assert_eq!(stream.exchanges, 3);
+    assert_eq!(think_ms(&stream.from_server), 1_419 + 3 * 660);
+}
+
+#[test]
+fn in_an_unknown_protocol_whoever_speaks_first_asks() {
+    let stream = server_speaks_first(b"{\"ask\": \"your name\"}");
+    assert_eq!((stream.greeting_us, stream.exchanges), (None, 4));
+    assert_eq!(think_ms(&stream.from_server), 1_419, "until it speaks, it is waited for");
+}

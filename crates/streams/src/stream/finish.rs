@@ -40,9 +40,8 @@ impl Stream {
             let (own, peer) = self.ends.own_and_peer(side);
             let is_receiver_captured = peer.sent.counts.packets > 0;
             // A client waits for the answer to its request; what a server sends unasked, nobody does.
-            let is_unanswered = !is_receiver_captured
-                && asks == side
-                && own.sent.repeats_one_segment();
+            let is_unanswered =
+                !is_receiver_captured && asks == side && own.sent.repeats_one_segment();
             let shows_silence = (has_acknowledgements && is_receiver_captured) || is_unanswered;
             let [spurious, unwaited] = own.sent.end_losses(shows_silence);
             own.times.move_time(TimeCategory::Loss, TimeCategory::Network, spurious);

@@ -273,9 +273,11 @@ impl Stream {
             return false;
         }
         let server = &self.ends.server;
-        self.is_greeted |= server.sent.counts.new_bytes == new
-            && is_greeting(payload, server.address.port());
-        self.is_greeted
+        if server.sent.counts.new_bytes == new && is_greeting(payload, server.address.port()) {
+            // It is all that the server was waited for until now.
+            self.greeting = server.times.get(TimeCategory::ServerThink).into();
+        }
+        self.greeting.is_known()
     }
 
     /// Whether data of this end is the response to a request from before the capture: no handshake

@@ -85,8 +85,8 @@ pub struct Stream {
     pub exchanges_with: PerCategory<u32>,
     pub(super) attribution: TimeAttribution,
     pub(super) protocol: Option<Box<ApplicationProtocol>>,
-    /// Whether the server has sent a greeting: it belongs to no exchange.
-    pub(super) is_greeted: bool,
+    /// How long the client waited for the server's greeting, which belongs to no exchange.
+    pub(super) greeting: OptionalTime,
     /// Whether a TLS handshake goes on.
     pub(super) is_in_tls_handshake: bool,
     pub(super) idle_periods: Option<Box<IdlePeriods>>,
@@ -285,7 +285,7 @@ impl Stream {
             exchanges_with: PerCategory::default(),
             attribution: TimeAttribution::default(),
             protocol: None,
-            is_greeted: false,
+            greeting: OptionalTime::default(),
             is_in_tls_handshake: false,
             idle_periods: None,
             exchanges: Exchanges::default(),
@@ -296,6 +296,11 @@ impl Stream {
             is_calm: false,
             is_evicted: false,
         }
+    }
+
+    /// How long the client waited for the greeting of a server that speaks first.
+    pub fn greeting(&self) -> Option<Nanos> {
+        self.greeting.get()
     }
 
     /// The sender of a packet that comes from the lower of both addresses, or from the higher.

@@ -1,0 +1,106 @@
+//! Servers that speak first, and are late.
+
+use std::net::SocketAddr;
+
+use model::{Evidence, Finding, Packets};
+use text::{count, micros};
+
+use crate::captured::{StreamDirection, group_directions};
+use crate::gain;
+use crate::proofs::WithFigures as _;
+use crate::remedies::advice_about;
+
+/// How long a connection waits for a late greeting, microseconds: nobody retries sooner.
+const MIN_WAIT_US: u64 = 1_000_000;
+
+/// A server that greets at least half of its clients late.
+pub(super) fn finding(
+    evidence: &Evidence,
+    packets: &Packets,
+    server: SocketAddr,
+) -> Option<Finding> {
+    let greeted = packets.worst.iter().filter(|stream| stream.server == server);
+    let waits: Vec<u64> = greeted.filter_map(|stream| stream.greeting_us).collect();
+    let late = waits.iter().filter(|wait| **wait >= MIN_WAIT_US).count();
+    if late == 0 || late.saturating_mul(2) < waits.len() {
+        return None;
+    }
+    let mut groups = group_directions(packets, |direction: StreamDirection<'_>| {
+        let is_of_it = direction.server_sends && direction.stream.server == server;
+        direction.stream.greeting_us.filter(|wait| is_of_it && *wait >= MIN_WAIT_US)
+    });
+    let group = groups.first_mut()?;
+    let (worst, each_us) = (group.worst(), group.lost_us / late.max(1) as u64);
+    let text = format!(
+        "stream {}: {} from the handshake to the first data, which is the server's; the round trip to \
+         it takes {}",
+        worst.stream.number,
+        micros(worst.stream.greeting_us.unwrap_or(0)),
+        worst.stream.to_server_us.map_or_else(|| "an unknown time".to_string(), micros),
+    );
+    let proof = group
+        .proof(evidence, "proof", text)
+        .over_window(evidence, "late greetings", late as f64, "connections")
+        .over_window(evidence, "time of these", group.lost_us as f64 / 1e3, "ms");
+    let host = server.ip().to_string();
+    let connections = count(waits.len() as u64, "connection");
+    let mut finding = group.finding(
+        evidence,
+        "server-think-time",
+        format!("{server} takes {} to greet", micros(each_us)),
+        &format!("{late} of {connections} wait {} in all", group.lost_text()),
+        vec![proof],
+        vec![advice_about(
+            &host,
+            format!(
+                "run netwhy on {host}: does it look up the names of its clients first, or is no worker \
+                 free?"
+            ),
+        )],
+    );
+    finding.gain = gain::not_predictable("what the server does in this time is not in the packets");
+    Some(finding)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use model::TimeCategory;
+
+    use super::super::rule;
+    use super::*;
+    use crate::cause::Verdict;
+    use crate::fixtures::{add_stream, add_up_services, findings_of, healthy, set_time};
+
+    /// Evidence on which the rule fires.
+    pub(in crate::causes) fn example() -> Evidence {
+        greeted_after(&[5_000_000, 5_200_000, 40_000])
+    }
+
+    /// A mail server that greets after these times, and answers quickly then.
+    fn greeted_after(waits: &[u64]) -> Evidence {
+        let mut evidence = healthy();
+        for (wait, port) in waits.iter().zip(4_000..) {
+            let client = format!("198.18.0.1:{port}");
+            let stream = add_stream(&mut evidence, &client, "198.18.0.2:25");
+            (stream.greeting_us, stream.span_us) = (Some(*wait), wait + 400_000);
+            set_time(&mut stream.from_server, TimeCategory::ServerThink, *wait);
+        }
+        add_up_services(&mut evidence, 30_000);
+        evidence
+    }
+
+    #[test]
+    fn fires_for_greetings_that_come_seconds_late() {
+        let finding = &findings_of(rule(&example()))[0];
+        assert_eq!(finding.title, "198.18.0.2:25 takes 5.1 s to greet");
+        let text = &finding.impact.text;
+        assert!(text.contains("2 of 3 connections wait 10.2 s"), "{text}");
+    }
+
+    #[test]
+    fn stays_quiet_for_prompt_greetings_and_a_single_late_one() {
+        for waits in [&[900_000, 900_000][..], &[5_000_000, 1_000, 1_000], &[]] {
+            assert!(!matches!(rule(&greeted_after(waits)), Verdict::Found(_)), "{waits:?}");
+        }
+    }
+}
