@@ -25,7 +25,9 @@
 //! What the receiver never answered shows no loss: the path is interrupted, or
 //! the other host is gone. It is a finding of its own words, «does not answer
 //! any more», where the receiver had sent packets before and the sender waited,
-//! up to its last retransmission or until either end closed the connection.
+//! up to its last retransmission or until either end closed the connection. Where
+//! no packet of the receiver was captured, what a client does shows it: all that
+//! it retransmits is one segment, after three timeouts or more.
 //!
 //! ## Threshold
 //!

@@ -35,9 +35,9 @@
 //! more and one in twenty take 100 ms or more to be answered, although half of them
 //! take less than 10 ms. A median hides it, and what differs is not the request.
 //!
-//! A late greeting: where the server speaks first (SMTP, POP3, IMAP, FTP, NNTP, SSH,
-//! MySQL, rsync), at least half of the connections wait 1 s or more for its first
-//! data, after the handshake.
+//! A late greeting: where the server speaks first (SMTP, POP3, IMAP, FTP, NNTP,
+//! SSH, MySQL, rsync), at least half of the connections wait 1 s or more for its
+//! first data, after the handshake.
 //!
 //! ## Looks like it, but is not
 //!
@@ -66,9 +66,8 @@
 //!
 //! Run netwhy on the server: it shows whether its process ran, waited for a CPU,
 //! slept, or had no free worker. The reason is in the application. A greeting is
-//! late most often because the server looks up the name of its client first
-//! (UseDNS of sshd, skip-name-resolve of MySQL, HostnameLookups), or asks its
-//! identd.
+//! late most often because the server looks up the name of its client first (MySQL
+//! without skip-name-resolve), or asks the client's identd.
 //!
 //! ## Expected gain
 //!

@@ -42,8 +42,8 @@ impl Stream {
             // A client waits for the answer to its request; what a server sends unasked, nobody does.
             let is_unanswered =
                 !is_receiver_captured && asks == side && own.sent.repeats_one_segment();
-            let shows_silence = (has_acknowledgements && is_receiver_captured) || is_unanswered;
-            let [spurious, unwaited] = own.sent.end_losses(shows_silence);
+            let shows_who_waits = (has_acknowledgements && is_receiver_captured) || is_unanswered;
+            let [spurious, unwaited] = own.sent.end_losses(shows_who_waits);
             own.times.move_time(TimeCategory::Loss, TimeCategory::Network, spurious);
             own.times.move_time(TimeCategory::Loss, TimeCategory::ClientIdle, unwaited);
         }
