@@ -19,8 +19,9 @@
 //! ## Threshold
 //!
 //! Five damaged packets or more, and one in 10,000 received: a healthy link has
-//! none. In packets, at most half of those verified, and at most as many as were
-//! retransmitted.
+//! none. In packets, those of all streams in which at most half of the verified
+//! ones are damaged, at most as many as were retransmitted, and at least half of
+//! the losses are damage.
 //!
 //! ## Looks like it, but is not
 //!

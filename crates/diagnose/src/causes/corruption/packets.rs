@@ -16,9 +16,11 @@ pub(super) fn findings(evidence: &Evidence, packets: &Packets) -> Vec<Finding> {
 }
 
 fn damaged(packets: &Packets) -> Vec<Group<'_>> {
-    group_directions(packets, |direction| {
+    let mut groups = group_directions(packets, |direction| {
         is_damaged(direction).then(|| direction.sent().time_us(TimeCategory::Loss))
-    })
+    });
+    groups.retain(|group| group.sum(|sent| sent.bad_checksums) >= MIN_DAMAGED);
+    groups
 }
 
 /// The same as a proof beside the kernel's counters.
@@ -130,6 +132,19 @@ pub(super) mod tests {
         // Most of it was lost elsewhere.
         let loss = crate::cause("packet-loss").unwrap().judge(&damaged(10, 500, 100));
         assert_eq!(findings_of(loss).len(), 1);
+    }
+
+    #[test]
+    fn damage_counts_over_all_streams_and_explains_the_losses_of_each() {
+        let mut evidence = damaged(3, 500, 3);
+        let streams = &mut evidence.packets.as_mut().unwrap().worst;
+        let mut other = streams[0].clone();
+        other.number = 1;
+        streams.push(other);
+        let finding = &findings_of(rule(&evidence))[0];
+        assert!(finding.evidence[0].text.contains("6 of 1,000 segments"), "{finding:?}");
+        let loss = crate::cause("packet-loss").unwrap().judge(&evidence);
+        assert!(matches!(loss, Verdict::RuledOut(_)));
     }
 
     #[test]
