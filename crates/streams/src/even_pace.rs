@@ -3,10 +3,10 @@
 //!
 //! A sender that is limited by its congestion window, by the receiver's window or by its send buffer goes on
 //! with an acknowledgement. One that has sent everything ends with a segment that is not full, or goes on
-//! after an answer: where messages of one size come at even distances, each interval holds such an end. (The push flag does not
-//! show it: Linux sets it in each packet that offload splits.) bbr keeps a pace too, that of
-//! the slowest link, and tries every few round trips whether more passes, by a quarter of its rate. What is
-//! left is a shaper before the capture point (a queueing discipline, a hypervisor), a socket with a pacing
+//! after an answer: where messages of one size come at even distances, each interval holds such an end. (The
+//! push flag does not show it: Linux sets it in each packet that offload splits.) bbr keeps a pace too, that
+//! of the slowest link, and tries every few round trips whether more passes, by a quarter of its rate. What
+//! is left is a shaper before the capture point (a queueing discipline, a hypervisor), a socket with a pacing
 //! rate, or a process that writes as evenly. It is seen near the sender, where each acknowledgement is
 //! captured before what follows it.
 

@@ -139,10 +139,9 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     });
     let mut findings: Vec<Finding> = groups.iter().map(|group| finding(evidence, group)).collect();
     let is_found = |service: &Service| groups.iter().any(|group| group.server == service.server);
-    for service in packets.services.iter().filter(|service| !is_found(service)) {
-        findings.extend(greeting::finding(evidence, packets, service.server));
-        findings.extend(tail::finding(evidence, packets, service));
-    }
+    let others = packets.services.iter().filter(|service| !is_found(service));
+    findings.extend(others.filter_map(|service| tail::finding(evidence, packets, service)));
+    findings.extend(greeting::findings(evidence, packets, &groups));
     Verdict::from_findings(findings, || {
         let exchanges = packets.services.iter().map(|one| one.exchanges);
         if exchanges.fold(0, u64::saturating_add) == 0 {

@@ -1,11 +1,9 @@
 //! Servers that speak first, and are late.
 
-use std::net::SocketAddr;
-
 use model::{Evidence, Finding, Packets};
 use text::{count, micros};
 
-use crate::captured::{StreamDirection, group_directions};
+use crate::captured::{Group, StreamDirection, group_directions};
 use crate::gain;
 use crate::proofs::WithFigures as _;
 use crate::remedies::advice_about;
@@ -13,23 +11,31 @@ use crate::remedies::advice_about;
 /// How long a connection waits for a late greeting, microseconds: nobody retries sooner.
 const MIN_WAIT_US: u64 = 1_000_000;
 
-/// A server that greets at least half of its clients late.
-pub(super) fn finding(
+/// Servers that greet at least half of their clients late, but for those that answer late anyway.
+pub(super) fn findings(
     evidence: &Evidence,
     packets: &Packets,
-    server: SocketAddr,
-) -> Option<Finding> {
-    let greeted = packets.worst.iter().filter(|stream| stream.server == server);
-    let waits: Vec<u64> = greeted.filter_map(|stream| stream.greeting_us).collect();
-    let late = waits.iter().filter(|wait| **wait >= MIN_WAIT_US).count();
-    if late == 0 || late.saturating_mul(2) < waits.len() {
+    others: &[Group<'_>],
+) -> Vec<Finding> {
+    let groups = group_directions(packets, |direction: StreamDirection<'_>| {
+        let wait = direction.stream.greeting_us.filter(|_| direction.server_sends);
+        wait.filter(|wait| *wait >= MIN_WAIT_US)
+    });
+    let is_other = |group: &&Group<'_>| others.iter().all(|one| one.server != group.server);
+    groups.iter().filter(is_other).filter_map(|group| finding(evidence, packets, group)).collect()
+}
+
+fn finding(evidence: &Evidence, packets: &Packets, group: &Group<'_>) -> Option<Finding> {
+    let server = group.server;
+    let greeted = packets
+        .worst
+        .iter()
+        .filter(|stream| stream.server == server && stream.greeting_us.is_some())
+        .count();
+    let late = group.directions.len();
+    if late.saturating_mul(2) < greeted {
         return None;
     }
-    let mut groups = group_directions(packets, |direction: StreamDirection<'_>| {
-        let is_of_it = direction.server_sends && direction.stream.server == server;
-        direction.stream.greeting_us.filter(|wait| is_of_it && *wait >= MIN_WAIT_US)
-    });
-    let group = groups.first_mut()?;
     let (worst, each_us) = (group.worst(), group.lost_us / late.max(1) as u64);
     let text = format!(
         "stream {}: {} from the handshake to the first data, which is the server's; the round trip to \
@@ -43,12 +49,12 @@ pub(super) fn finding(
         .over_window(evidence, "late greetings", late as f64, "connections")
         .over_window(evidence, "time of these", group.lost_us as f64 / 1e3, "ms");
     let host = server.ip().to_string();
-    let connections = count(waits.len() as u64, "connection");
+    let connections = count(greeted as u64, "connection");
     let mut finding = group.finding(
         evidence,
         "server-think-time",
         format!("{server} takes {} to greet", micros(each_us)),
-        &format!("{late} of {connections} wait {} in all", group.lost_text()),
+        &format!("{late} of {connections} wait {} in all", micros(group.lost_us)),
         vec![proof],
         vec![advice_about(
             &host,
