@@ -36,8 +36,9 @@
 //! take less than 10 ms. A median hides it, and what differs is not the request.
 //!
 //! A late greeting: where the server speaks first (SMTP, POP3, IMAP, FTP, NNTP,
-//! SSH, MySQL, rsync), at least half of the connections wait 1 s or more for its
-//! first data, after the handshake.
+//! SSH, MySQL, rsync), at least half of the connections wait 1 s or more, and more
+//! than four round trips to it, for its first data after the handshake. It has not
+//! repeated its SYN-ACK: one that does has not got the connection yet.
 //!
 //! ## Looks like it, but is not
 //!

@@ -19,7 +19,7 @@ mod tls;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use greeting::is_greeting;
+pub(crate) use greeting::Greeting;
 pub(crate) use http::RequestHash;
 pub use http::{HttpExchange, SlowRequest};
 pub(crate) use payload::Payload;

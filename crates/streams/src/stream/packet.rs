@@ -6,7 +6,7 @@ use wire::packet::Ip;
 use wire::packet::tcp::{Flags, Tcp};
 
 use super::state::{SegmentEvent, Stream, StreamState};
-use crate::application_protocol::is_greeting;
+use crate::application_protocol::Greeting;
 use crate::flight_rate::TRANSFER_BYTES;
 use crate::idle_period::MIN_IDLE;
 use crate::segment::SegmentKind;
@@ -273,11 +273,15 @@ impl Stream {
             return false;
         }
         let server = &self.ends.server;
-        if server.sent.counts.new_bytes == new && is_greeting(payload, server.address.port()) {
+        if server.sent.counts.new_bytes > new {
+            return self.greeting.is_known();
+        }
+        let greeting = Greeting::recognize(payload, server.address.port());
+        if greeting.is_some() {
             // It is all that the server was waited for until now.
             self.greeting = server.times.get(TimeCategory::ServerThink).into();
         }
-        self.greeting.is_known()
+        greeting == Some(Greeting::BeforeCommands)
     }
 
     /// Whether data of this end is the response to a request from before the capture: no handshake

@@ -1,6 +1,6 @@
 //! Servers that speak first, and are late.
 
-use model::{Evidence, Finding, Packets};
+use model::{CapturedStream, Evidence, Finding, Packets};
 use text::{count, micros};
 
 use crate::captured::{Group, StreamDirection, group_directions};
@@ -8,8 +8,13 @@ use crate::gain;
 use crate::proofs::WithFigures as _;
 use crate::remedies::advice_about;
 
-/// How long a connection waits for a late greeting, microseconds: nobody retries sooner.
+/// How long a connection waits for a late greeting, microseconds, as for a warning: a wait that interrupts
+/// people (`severity`).
 const MIN_WAIT_US: u64 = 1_000_000;
+
+/// The same in round trips to the server: a greeting that is lost before the capture point comes after the
+/// first timeout, three of them (RFC 6298).
+const MIN_WAIT_ROUND_TRIPS: u64 = 4;
 
 /// Servers that greet at least half of their clients late, but for those that answer late anyway.
 pub(super) fn findings(
@@ -18,11 +23,18 @@ pub(super) fn findings(
     others: &[Group<'_>],
 ) -> Vec<Finding> {
     let groups = group_directions(packets, |direction: StreamDirection<'_>| {
-        let wait = direction.stream.greeting_us.filter(|_| direction.server_sends);
-        wait.filter(|wait| *wait >= MIN_WAIT_US)
+        late_greeting(direction.stream).filter(|_| direction.server_sends)
     });
     let is_other = |group: &&Group<'_>| others.iter().all(|one| one.server != group.server);
     groups.iter().filter(is_other).filter_map(|group| finding(evidence, packets, group)).collect()
+}
+
+/// How long the client waited for the greeting, where the server is what it waited for: one that repeats its
+/// SYN-ACK has not got the connection yet (the last acknowledgement was lost, or the accept queue is full).
+fn late_greeting(stream: &CapturedStream) -> Option<u64> {
+    let of_path = stream.to_server_us.unwrap_or(0).saturating_mul(MIN_WAIT_ROUND_TRIPS);
+    let is_late = |wait: &u64| *wait >= MIN_WAIT_US && *wait > of_path;
+    stream.greeting_us.filter(|_| stream.syn_ack_retransmissions == 0).filter(is_late)
 }
 
 fn finding(evidence: &Evidence, packets: &Packets, group: &Group<'_>) -> Option<Finding> {
@@ -107,6 +119,19 @@ pub(super) mod tests {
     fn stays_quiet_for_prompt_greetings_and_a_single_late_one() {
         for waits in [&[900_000, 900_000][..], &[5_000_000, 1_000, 1_000], &[]] {
             assert!(!matches!(rule(&greeted_after(waits)), Verdict::Found(_)), "{waits:?}");
+        }
+    }
+
+    #[test]
+    fn stays_quiet_where_the_path_may_have_lost_what_comes_late() {
+        let changes: [fn(&mut CapturedStream); 2] = [
+            |stream| stream.syn_ack_retransmissions = 2,
+            |stream| stream.to_server_us = Some(1_400_000),
+        ];
+        for change in changes {
+            let mut evidence = example();
+            evidence.packets.as_mut().unwrap().worst.iter_mut().for_each(change);
+            assert!(!matches!(rule(&evidence), Verdict::Found(_)));
         }
     }
 }
