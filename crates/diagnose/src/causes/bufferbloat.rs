@@ -22,10 +22,10 @@
 //! the queue, by the sizes that the SYNs allow: where an acknowledgement is lost,
 //! or the capture lost it, round trips seem long too. The longest round trip is
 //! 60 ms or more above the shortest: every transfer fills a queue somewhat, and
-//! calls and games bear less. The connection was active for a second or more: a
-//! shorter one overshoots in slow start, and is over. There is a path between the
-//! ends: within one host no link is the bottleneck, and an end that acknowledges
-//! late waits for a CPU.
+//! calls and games bear less. Round trips were long for a second or more of the
+//! active time: a transfer overshoots in slow start, and it is over. There is a
+//! path between the ends: within one host no link is the bottleneck, and an end
+//! that acknowledges late waits for a CPU.
 //!
 //! ## Looks like it, but is not
 //!
@@ -93,9 +93,9 @@ const MAX_SEGMENT_BYTES: u16 = 1460;
 const MIN_SEGMENTS_QUEUED: f64 = 2.0;
 /// Correlation of round trips with the bytes in flight.
 const MIN_FLIGHT_CORRELATION: f64 = 0.3;
-/// Active time of a stream whose queue lasts: what begins and ends in slow start fills a queue for some
-/// round trips, whatever its length, and is over before it delays anybody for long.
-const MIN_ACTIVE_US: u64 = 1_000_000;
+/// How long the queue was there, microseconds: slow start, of this stream or of another, fills a queue for
+/// some round trips, whatever its length, and it is over before it delays anybody for long.
+const MIN_QUEUE_US: f64 = 1e6;
 /// Longest round trip above the shortest: calls and games bear less.
 const MIN_RISE_US: u64 = 60_000;
 /// Share of the throughput to which queue management is set, so that the queue is there and not at
@@ -136,9 +136,11 @@ fn hit(direction: StreamDirection<'_>) -> Option<(RoundTrips, u64)> {
         && trips.losses_after_long.saturating_mul(ONE_IN) >= trips.losses;
     let several = queued_bytes(direction) >= MIN_SEGMENTS_QUEUED * f64::from(segment(direction))
         && !direction.is_within_one_host();
-    let lasting = direction.stream.busy_us() >= MIN_ACTIVE_US;
+    let busy_us = direction.stream.busy_us() as f64;
+    let (long, full) =
+        (long && busy_us * trips.inflated >= MIN_QUEUE_US, full && busy_us >= MIN_QUEUE_US);
     let noticed = trips.max_us.saturating_sub(trips.min_us) >= MIN_RISE_US;
-    let enough = trips.samples >= MIN_SAMPLES && several && lasting && noticed;
+    let enough = trips.samples >= MIN_SAMPLES && several && noticed;
     (enough && ((long && follows) || full)).then_some((trips, queue))
 }
 
@@ -231,8 +233,9 @@ pub(super) mod tests {
 
     fn queued(inflated: f64, follows: f64) -> Evidence {
         let mut evidence = healthy();
-        let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
-        let trips = sent.round_trip.as_mut().unwrap();
+        let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+        set_time(&mut stream.from_server, TimeCategory::Network, 8_000_000);
+        let trips = stream.from_server.round_trip.as_mut().unwrap();
         (trips.mean_us, trips.inflated, trips.follows_flight) = (400_000, inflated, Some(follows));
         trips.max_us = 700_000;
         evidence
@@ -248,17 +251,24 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn stays_quiet_for_a_queue_that_is_short_or_soon_empty() {
-        let mut evidence = queued(0.9, 0.8);
-        let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-        stream.from_client.time_breakdown.clear();
-        stream.from_server.time_breakdown.clear();
-        set_time(&mut stream.from_server, TimeCategory::Network, 400_000);
-        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    fn stays_quiet_for_a_short_queue() {
         let mut evidence = queued(0.9, 0.8);
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.round_trip.as_mut().unwrap().max_us = 70_000;
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "nobody notices it");
+    }
+
+    #[test]
+    fn stays_quiet_for_a_queue_of_slow_start() {
+        let mut evidence = queued(0.4, 0.8);
+        let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+        stream.from_client.time_breakdown.clear();
+        stream.from_server.time_breakdown.clear();
+        for (busy_us, is_found) in [(2_000_000, false), (3_000_000, true)] {
+            let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+            set_time(&mut stream.from_server, TimeCategory::Network, busy_us);
+            assert_eq!(matches!(rule(&evidence), Verdict::Found(_)), is_found, "{busy_us}");
+        }
     }
 
     #[test]
