@@ -21,6 +21,8 @@ use crate::error::{Error, Result};
 const READY_LINE: &str = "ready";
 /// Appended to PATH: servers are in sbin, which users do not have there.
 const EXTRA_PATHS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The machine's configuration, which hosts read.
+const CONFIGURATION: &str = "/etc";
 
 /// A host of the lab.
 pub(crate) struct Host {
@@ -178,6 +180,23 @@ impl Drop for Host {
     }
 }
 
+/// Makes a folder of the machine, and what is mounted below it, read-only for this host: what a scenario's
+/// lines write there would outlive the lab. Files of the host's own are mounted over it.
+fn protect(folder: &str) -> Result<()> {
+    let failed = |what: &str, errno: rustix::io::Errno| {
+        Error::new(format!("cannot make {what} read-only for a host: {errno}"))
+    };
+    rustix::mount::mount_bind_recursive(folder, folder).map_err(|errno| failed(folder, errno))?;
+    let mounts = std::fs::read_to_string("/proc/self/mounts")
+        .map_err(|error| Error::new(format!("cannot read /proc/self/mounts: {error}")))?;
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    for place in places.filter(|place| Path::new(place).starts_with(folder)) {
+        rustix::mount::mount_remount(place, MountFlags::BIND | MountFlags::RDONLY, "")
+            .map_err(|errno| failed(place, errno))?;
+    }
+    Ok(())
+}
+
 /// Moves the calling thread into new namespaces and starts process 1 there.
 fn start_init(name: &str, init: &[OsString]) -> Result<Child> {
     sys::namespace::isolate(name)?;
@@ -203,17 +222,19 @@ fn start_init(name: &str, init: &[OsString]) -> Result<Child> {
     Ok(child)
 }
 
-/// Process 1 of a host: mounts its `/proc`, reaps orphans, and ends with its input.
+/// Process 1 of a host: mounts its `/proc`, protects the machine's `/etc`, reaps orphans, and ends with its
+/// input.
 ///
 /// # Errors
 ///
-/// `/proc` cannot be mounted.
+/// `/proc` cannot be mounted, or `/etc` not be made read-only.
 pub fn init() -> Result<()> {
     // The end of the lab shows in two ways: its pipe is closed, and this signal.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let none = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", "/proc", "proc", none, None)
         .map_err(|errno| Error::new(format!("cannot mount /proc: {errno}")))?;
+    protect(CONFIGURATION)?;
     println!("{READY_LINE}");
     std::thread::spawn(|| {
         loop {

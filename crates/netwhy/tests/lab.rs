@@ -293,6 +293,19 @@ fn a_shell_on_a_host_has_its_network_and_its_processes() {
     assert!(processes < 10, "only its own processes: {printed}");
 }
 
+#[test]
+fn a_host_writes_its_own_configuration_and_not_that_of_the_machine() {
+    let Some(_alone) = lab_or_skip() else { return };
+    let line =
+        "test -w /etc || echo protected; echo 198.18.9.9 own >> /etc/hosts; getent hosts own";
+    let shell = output(&["lab", "shell", "mail-greets-late", "server", "--", "sh", "-c", line]);
+    let printed = utf8(&shell.stdout);
+    assert!(shell.status.success(), "{printed}{}", utf8(&shell.stderr));
+    assert!(printed.starts_with("protected\n198.18.9.9"), "{printed}");
+    let hosts = std::fs::read_to_string("/etc/hosts").expect("this machine's");
+    assert!(!hosts.contains("198.18.9.9"), "{hosts}");
+}
+
 /// Whether it is silent is the matter of long runs; here, that every host is watched for so long.
 #[test]
 fn a_stretched_scenario_is_watched_on_every_host() {
