@@ -124,6 +124,10 @@ pub struct CapturedDirection {
     /// Whether a full-size segment ever arrived, as far as is known; `None`: none was sent.
     #[serde(default)]
     pub full_size_arrived: Option<bool>,
+    /// Full-size segments in flight when a smaller one before them was acknowledged, where none of
+    /// that size ever was.
+    #[serde(default)]
+    pub full_size_passed_over: u64,
     /// Segments that were retransmitted in smaller pieces.
     #[serde(default)]
     pub resegmented: u64,

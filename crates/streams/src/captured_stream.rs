@@ -111,6 +111,7 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         even_pace: end.even_pace().map(even_pace),
         slow_starts: slow_starts(&end.slow_starts()),
         full_size_arrived: own.path_mtu.full_size_arrived(),
+        full_size_passed_over: own.path_mtu.passed_over().into(),
         resegmented: own.path_mtu.resegmented().into(),
         checksums_verified: checksums.verified.into(),
         bad_checksums: checksums.bad.into(),

@@ -13,6 +13,7 @@ pub struct PathMtu {
     /// Bytes of the last new segment.
     last_length: u32,
     resegmented: u32,
+    passed_over: u32,
 }
 
 /// What became of the first full-size segment.
@@ -59,13 +60,16 @@ impl PathMtu {
         }
     }
 
-    /// Everything before `to` was acknowledged.
+    /// Everything before `to` was acknowledged, for the first time; `in_flight` bytes after it were sent.
     #[inline]
-    pub(crate) fn acknowledged(&mut self, to: Sequence) {
-        if let FullSize::InFlight { end } = self.full_size
-            && end <= to
-        {
-            self.full_size = FullSize::Arrived;
+    pub(crate) fn acknowledged(&mut self, to: Sequence, in_flight: u64, mss: u32) {
+        if let FullSize::InFlight { end } = self.full_size {
+            if end <= to {
+                self.full_size = FullSize::Arrived;
+            } else {
+                let full = in_flight / u64::from(mss.max(1));
+                self.passed_over = u32::try_from(full).unwrap_or(u32::MAX);
+            }
         }
     }
 
@@ -89,6 +93,12 @@ impl PathMtu {
         self.resegmented
     }
 
+    /// Full-size segments in flight when the last segment before them, a smaller one, was acknowledged:
+    /// the receiver was there. None where full-size segments arrive.
+    pub fn passed_over(&self) -> u32 {
+        if let FullSize::Arrived = self.full_size { 0 } else { self.passed_over }
+    }
+
     /// Whether a full-size segment was ever acknowledged; `None`: none was sent.
     pub fn full_size_arrived(&self) -> Option<bool> {
         match self.full_size {
@@ -109,7 +119,7 @@ mod tests {
     fn a_segment_retransmitted_in_pieces_was_too_large() {
         let mut path_mtu = PathMtu::default();
         path_mtu.sent(AT(1), AT(201), 200, 1448);
-        path_mtu.acknowledged(AT(201));
+        path_mtu.acknowledged(AT(201), 0, 1448);
         assert_eq!(path_mtu.full_size_arrived(), None);
         path_mtu.sent(AT(201), AT(1649), 1448, 1448);
         path_mtu.sent(AT(1649), AT(3097), 1448, 1448);
@@ -117,15 +127,28 @@ mod tests {
         assert_eq!((path_mtu.resegmented(), path_mtu.full_size_arrived()), (0, Some(false)));
         path_mtu.retransmitted(AT(201), AT(1225));
         path_mtu.retransmitted(AT(1225), AT(2249));
-        path_mtu.acknowledged(AT(2249));
+        path_mtu.acknowledged(AT(2249), 848, 1448);
         assert_eq!((path_mtu.resegmented(), path_mtu.full_size_arrived()), (2, None));
+    }
+
+    #[test]
+    fn a_smaller_segment_is_acknowledged_and_the_full_ones_after_it_are_not() {
+        let mut path_mtu = PathMtu::default();
+        path_mtu.sent(AT(1), AT(243), 242, 1448);
+        path_mtu.sent(AT(243), AT(1_691), 1448, 1448);
+        path_mtu.sent(AT(1_691), AT(7_483), 5_792, 1448);
+        assert_eq!(path_mtu.passed_over(), 0);
+        path_mtu.acknowledged(AT(243), 7_240, 1448);
+        assert_eq!((path_mtu.passed_over(), path_mtu.full_size_arrived()), (5, Some(false)));
+        path_mtu.acknowledged(AT(1_691), 5_792, 1448);
+        assert_eq!((path_mtu.passed_over(), path_mtu.full_size_arrived()), (0, Some(true)));
     }
 
     #[test]
     fn segments_put_together_by_an_offload_arrive_too() {
         let mut path_mtu = PathMtu::default();
         path_mtu.sent(AT(1), AT(14_481), 14_480, 1448);
-        path_mtu.acknowledged(AT(1_449));
+        path_mtu.acknowledged(AT(1_449), 13_032, 1448);
         assert_eq!(path_mtu.full_size_arrived(), Some(true));
         path_mtu.retransmitted(AT(1_449), AT(2_897));
         assert_eq!(path_mtu.resegmented(), 0, "put together for the capture alone");

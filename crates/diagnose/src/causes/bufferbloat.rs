@@ -136,11 +136,9 @@ fn hit(direction: StreamDirection<'_>) -> Option<(RoundTrips, u64)> {
         && trips.losses_after_long.saturating_mul(ONE_IN) >= trips.losses;
     let several = queued_bytes(direction) >= MIN_SEGMENTS_QUEUED * f64::from(segment(direction))
         && !direction.is_within_one_host();
-    let busy_us = direction.stream.busy_us() as f64;
-    let (long, full) =
-        (long && busy_us * trips.inflated >= MIN_QUEUE_US, full && busy_us >= MIN_QUEUE_US);
+    let lasted = direction.stream.busy_us() as f64 * trips.inflated >= MIN_QUEUE_US;
     let noticed = trips.max_us.saturating_sub(trips.min_us) >= MIN_RISE_US;
-    let enough = trips.samples >= MIN_SAMPLES && several && noticed;
+    let enough = trips.samples >= MIN_SAMPLES && several && lasted && noticed;
     (enough && ((long && follows) || full)).then_some((trips, queue))
 }
 
@@ -273,7 +271,7 @@ pub(super) mod tests {
 
     #[test]
     fn fires_when_losses_begin_after_long_round_trips() {
-        let mut evidence = queued(0.1, 0.2);
+        let mut evidence = queued(0.15, 0.2);
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         let trips = sent.round_trip.as_mut().unwrap();
         (trips.losses, trips.losses_after_long) = (6, 1);
@@ -281,6 +279,9 @@ pub(super) mod tests {
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.round_trip.as_mut().unwrap().losses_after_long = 2;
         assert_eq!(findings_of(rule(&evidence)).len(), 1);
+        let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+        sent.round_trip.as_mut().unwrap().inflated = 0.1;
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "it lasted for 0.8 s");
     }
 
     #[test]

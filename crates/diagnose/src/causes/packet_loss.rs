@@ -36,8 +36,10 @@
 //! in a thousand, where a round trip for each time that losses began makes 10
 //! ms too. But not when round trips show that a queue was full, or when losses
 //! began at most twice in a transfer: this is how TCP finds the rate of a link,
-//! and what it costs in time says whether it hurts. A receiver that does not
-//! answer any more: two retransmissions, and a second of waiting.
+//! and what it costs in time says whether it hurts. Losses that began at most
+//! twice in a transfer of 20 round trips or more, and that no timeout had to
+//! repair, hurt from a second on. A receiver that does not answer any more: two
+//! retransmissions, and a second of waiting.
 //!
 //! ## Looks like it, but is not
 //!
@@ -106,6 +108,9 @@ const MIN_LOSSES: u64 = 2;
 const MIN_SEGMENT_SHARE: f64 = 0.001;
 /// Times that losses began; fewer may be a transfer that overshot the rate of its link.
 const MIN_LOSS_EVENTS: u64 = 3;
+/// What overshooting may cost, microseconds: recovery of many losses takes some round trips, and nobody
+/// has to do something about it. From here on a finding is a warning.
+const MIN_OVERSHOOT_US: u64 = 1_000_000;
 /// Share of the active time.
 const MIN_TIME_SHARE: f64 = 0.01;
 /// Time lost, microseconds: nobody feels less, and no timer of a sender is shorter.
@@ -145,7 +150,8 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let time = sent.time_us(TimeCategory::Loss).saturating_sub(sent.unanswered_us);
     let cost = (time as f64 * share(lost as f64, lost.saturating_add(spurious) as f64)) as u64;
     let felt = cost >= MIN_TIME_US
-        && share(cost as f64, direction.stream.busy_us() as f64) >= MIN_TIME_SHARE;
+        && share(cost as f64, direction.stream.busy_us() as f64) >= MIN_TIME_SHARE
+        && (cost >= MIN_OVERSHOOT_US || !is_overshoot(direction));
     let many = share(lost as f64, sent.data_segments as f64) >= MIN_SEGMENT_SHARE;
     let several = lost >= MIN_LOSSES || (lost > 0 && sent.rto_retransmissions > 0);
     let lost_here = several && !sent.is_mostly_reordered() && !is_damaged(direction);
@@ -158,6 +164,15 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
                 && trips.losses.saturating_mul(trips.mean_us) >= MIN_TIME_US
         });
     (lost_here && (felt || (many && is_slowed))).then_some(cost)
+}
+
+/// Whether a transfer found the rate of its link: losses began once or twice, and the receiver's
+/// acknowledgements were enough to repair them.
+fn is_overshoot(direction: StreamDirection<'_>) -> bool {
+    let sent = direction.sent();
+    let trips = sent.round_trip.filter(|trips| trips.samples >= MIN_ROUND_TRIPS);
+    sent.rto_retransmissions == 0
+        && trips.is_some_and(|trips| trips.losses > 0 && trips.losses < MIN_LOSS_EVENTS)
 }
 
 /// Whether the receiver, which had sent packets before, does not answer any more, and the sender
@@ -410,6 +425,7 @@ pub(super) mod tests {
         for (us, is_felt) in [(9_000, false), (100_000, true)] {
             let mut evidence = lossy(2, us);
             let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+            (sent.fast_retransmissions, sent.rto_retransmissions) = (1, 1);
             sent.round_trip.get_or_insert_default().losses = 1;
             assert_eq!(matches!(rule(&evidence), Verdict::Found(_)), is_felt, "{us} us");
         }
@@ -433,7 +449,12 @@ pub(super) mod tests {
             evidence
         };
         assert!(matches!(rule(&full(100)), Verdict::RuledOut(_)));
-        assert_eq!(findings_of(rule(&full(100_000))).len(), 1, "it costs time");
+        assert!(matches!(rule(&full(100_000)), Verdict::RuledOut(_)), "some round trips");
+        assert_eq!(findings_of(rule(&full(1_100_000))).len(), 1, "it costs time");
+        let mut evidence = full(100_000);
+        let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+        sent.rto_retransmissions = 1;
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "only a timeout helped");
         // The queue is too short to show in round trips: the transfer overshot twice.
         let mut evidence = full(100);
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;

@@ -17,9 +17,10 @@
 //!
 //! ## Threshold
 //!
-//! Two timeouts for one full-size segment, in several connections of the service,
-//! or in one that retransmitted it in smaller ones; none of that size acknowledged
-//! in it.
+//! Two timeouts for one full-size segment, in several connections of the service;
+//! or in one that retransmitted it in smaller ones, or whose receiver acknowledged
+//! a smaller segment while four of full size after it, or more, were in flight;
+//! none of that size acknowledged in it.
 //!
 //! ## Looks like it, but is not
 //!
@@ -83,6 +84,9 @@ pub(super) const CAUSE: Cause = Cause {
 const MIN_TIMEOUTS: u32 = 2;
 /// Connections that show it, where none sent the segment again in smaller ones.
 const MIN_CONNECTIONS: usize = 2;
+/// Full-size segments that vanished while the smaller one before them arrived: no chance, as each alone
+/// may be lost.
+const MIN_PASSED_OVER: u64 = 4;
 /// Data of a full-size segment, bytes.
 const MIN_FULL_BYTES: u32 = 1_000;
 /// Round trips that an end measures before it sends data: that of its SYN.
@@ -94,7 +98,9 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     };
     let mut groups = group_directions(packets, hit);
     groups.retain(|group| {
-        group.directions.len() >= MIN_CONNECTIONS || group.sum(|sent| sent.resegmented) > 0
+        group.directions.len() >= MIN_CONNECTIONS
+            || group.sum(|sent| sent.resegmented) > 0
+            || group.sum(|sent| sent.full_size_passed_over) >= MIN_PASSED_OVER
     });
     let findings = groups.iter().map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || {
@@ -234,6 +240,16 @@ pub(super) mod tests {
         let mut evidence = swallowed(1);
         evidence.packets.as_mut().unwrap().worst[0].from_server.resegmented = 1;
         assert_eq!(findings_of(rule(&evidence)).len(), 1);
+    }
+
+    #[test]
+    fn fires_for_one_connection_whose_small_segments_arrive() {
+        for (segments, is_found) in [(3, false), (4, true)] {
+            let mut evidence = swallowed(1);
+            let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+            sent.full_size_passed_over = segments;
+            assert_eq!(matches!(rule(&evidence), Verdict::Found(_)), is_found, "{segments}");
+        }
     }
 
     #[test]

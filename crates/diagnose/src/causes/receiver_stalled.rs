@@ -26,11 +26,12 @@
 //! (`tcpi_last_data_recv`, `tcpi_last_data_sent`). A reader with a buffer of its
 //! own, such as a player, pauses for a second or two and nobody waits. A reader
 //! that is merely slower than its sender opens the window again and again: bytes
-//! move. In packets: a millisecond and a round trip, if the sender had to probe or
-//! it was 5 % of the active time (all but idle periods); otherwise 200 ms: a reader
-//! on a busy CPU is late now and then. Its share of the active time says how bad it
-//! is. The kernel advertises no window below 1/16 of the buffer
-//! (`__tcp_select_window`), so the buffer counts as full from there.
+//! move. In packets: a round trip, and a millisecond if the sender had to probe;
+//! 20 ms (several time slices of other tasks) if it was 5 % of the active time
+//! (all but idle periods); otherwise 200 ms: a reader on a busy CPU is late now and
+//! then. Its share of the active time says how bad it is. The kernel advertises no
+//! window below 1/16 of the buffer (`__tcp_select_window`), so the buffer counts as
+//! full from there.
 //!
 //! ## Looks like it, but is not
 //!

@@ -43,8 +43,10 @@
 //! ## Looks like it, but is not
 //!
 //! - A request that was lost: it is retransmitted, that is packet-loss.
-//! - Long polling and other responses that are meant to wait: ask the owner of the
-//!   service.
+//! - Long polling, whose responses are meant to wait (RFC 6202). It is undecided
+//!   where `GET` requests for one path wait for 1 s or more on average, ten others
+//!   or more are answered sooner, and the clients ask again at once. Other
+//!   responses that are meant to wait: ask the owner of the service.
 //! - Protocols in which either end sends when it likes (BGP, IRC, OpenFlow): what
 //!   arrives 30 s later responds to nothing.
 //! - A proxy on the path that answers even the SYN (its SYN/ACK offers no MSS): how
@@ -83,6 +85,7 @@
 //! - Nielsen: Usability Engineering (1993), section 5.5: 100 ms seem instantaneous
 
 mod greeting;
+mod long_polling;
 mod tail;
 
 use model::{Evidence, Finding, Service, Source, TimeCategory};
@@ -138,12 +141,30 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         group.time_share() > MIN_TIME_SHARE
             && half_us >= MIN_NOTICED_US.max(path_us.saturating_add(path_us / 2))
     });
+    let mut long_polling = None;
+    groups.retain(|group| {
+        let service = packets.service(group.server);
+        let request = service.and_then(|service| long_polling::request(service, group));
+        long_polling = long_polling.or(request);
+        request.is_none()
+    });
     let mut findings: Vec<Finding> = groups.iter().map(|group| finding(evidence, group)).collect();
     let is_found = |service: &Service| groups.iter().any(|group| group.server == service.server);
     let others = packets.services.iter().filter(|service| !is_found(service));
     findings.extend(others.filter_map(|service| tail::finding(evidence, packets, service)));
     findings.extend(greeting::findings(evidence, packets, &groups));
     Verdict::from_findings(findings, || {
+        if let Some(request) = long_polling {
+            let path = shortened(&request.request, MAX_REQUEST_CHARACTERS);
+            return Verdict::Undecided {
+                needs: format!(
+                    "whether {path} is slow or waits for news (long polling), which its owner \
+                     knows; other requests are answered at once"
+                ),
+                sources: vec![],
+                how_to_observe: None,
+            };
+        }
         let exchanges = packets.services.iter().map(|one| one.exchanges);
         if exchanges.fold(0, u64::saturating_add) == 0 {
             return without_data(packets).unwrap_or_else(|| Verdict::not_checked(NO_EXCHANGE));

@@ -64,7 +64,7 @@ impl Direction {
             self.acknowledged_before_captured(to, at);
         }
         self.duplicate_acks = 0;
-        self.path_mtu.acknowledged(to);
+        self.path_mtu.acknowledged(to, self.in_flight(), self.mss());
         self.round_trip.acknowledged(to, at, in_flight);
         self.policer.acknowledged(to, at);
         if let Some(recovery) = &mut self.loss_recovery

@@ -15,6 +15,9 @@ use crate::words::title;
 /// A window that is closed for less than this, or less than a round trip, costs nothing: its update
 /// is on its way.
 const MIN_CLOSED_US: u64 = 1_000;
+/// The same where the sender did not probe: the reader may wait until other tasks have had their time
+/// slices, some milliseconds each.
+const MIN_CLOSED_OFTEN_US: u64 = 20_000;
 /// Up to here a reader may merely be late, on a busy CPU, unless its sender had to probe. Where the
 /// host is watched too, its sockets show a reader that has stopped.
 const MIN_CLOSED_WITHOUT_PROBE_US: u64 = 200_000;
@@ -55,8 +58,11 @@ fn hit(direction: StreamDirection<'_>, watched: bool) -> Option<u64> {
     // A small window alone is not closed: less than a segment is not worth sending.
     let is_closed = direction.reverse().zero_windows > 0 || probed;
     let often = lost_us as f64 >= MIN_TIME_SHARE * direction.stream.busy_us() as f64;
-    let min_us =
-        if !watched && (probed || often) { MIN_CLOSED_US } else { MIN_CLOSED_WITHOUT_PROBE_US };
+    let min_us = match (probed, often) {
+        (true, _) if !watched => MIN_CLOSED_US,
+        (false, true) if !watched => MIN_CLOSED_OFTEN_US,
+        _ => MIN_CLOSED_WITHOUT_PROBE_US,
+    };
     let longest = closed.longest_us.max(lost_us / closed.count.max(1));
     // A sender that probes has found the window closed, however far it is.
     let round_trip = direction.stream.round_trip_us().filter(|_| !probed).unwrap_or(0);
@@ -151,6 +157,21 @@ pub(super) mod tests {
     #[test]
     fn stays_quiet_while_the_update_is_on_its_way() {
         assert!(matches!(rule(&closed(15_000)), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn stays_quiet_while_other_tasks_have_their_time_slices() {
+        // Within a host or a rack, the round trip allows less.
+        for (us, is_found) in [(12_000, false), (30_000, true)] {
+            let mut evidence = closed(us);
+            evidence.sockets = None;
+            let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+            (stream.to_server_us, stream.to_client_us) = (Some(40), Some(5));
+            let sent = &mut stream.from_server;
+            sent.zero_window_stalls.count = 100;
+            set_time(sent, TimeCategory::ReceiverStalled, 100 * 8_000);
+            assert_eq!(matches!(rule(&evidence), Verdict::Found(_)), is_found, "{us}");
+        }
     }
 
     #[test]
