@@ -365,6 +365,7 @@ pub(crate) fn add_stream<'a>(
         syn_answered: true,
         end: StreamEnd::Closed,
         exchanges: 10,
+        last_exchange_bytes: 0,
         to_client_us: Some(10),
         to_server_us: Some(20_000),
         longest_survived_idle_us: 0,

@@ -189,12 +189,18 @@ fn protect(folder: &str) -> Result<()> {
     rustix::mount::mount_bind_recursive(folder, folder).map_err(|errno| failed(folder, errno))?;
     let mounts = std::fs::read_to_string("/proc/self/mounts")
         .map_err(|error| Error::new(format!("cannot read /proc/self/mounts: {error}")))?;
-    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(unescaped);
     for place in places.filter(|place| Path::new(place).starts_with(folder)) {
-        rustix::mount::mount_remount(place, MountFlags::BIND | MountFlags::RDONLY, "")
-            .map_err(|errno| failed(place, errno))?;
+        rustix::mount::mount_remount(&place, MountFlags::BIND | MountFlags::RDONLY, "")
+            .map_err(|errno| failed(&place, errno))?;
     }
     Ok(())
+}
+
+/// A path of `/proc/self/mounts`, in which white space and backslashes are octal numbers.
+fn unescaped(path: &str) -> String {
+    let pairs = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    pairs.iter().fold(path.to_string(), |path, (octal, character)| path.replace(octal, character))
 }
 
 /// Moves the calling thread into new namespaces and starts process 1 there.
@@ -245,4 +251,15 @@ pub fn init() -> Result<()> {
     });
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_mounts_are_unescaped() {
+        assert_eq!(unescaped("/etc/my\\040folder\\134040"), "/etc/my folder\\040");
+        assert_eq!(unescaped("/etc/hosts"), "/etc/hosts");
+    }
 }

@@ -96,6 +96,18 @@ pub struct Improvement {
     pub gains: Vec<GainError>,
 }
 
+/// Lateness of a link, microseconds, that rules take for a queue or for a late acknowledgement: they
+/// look at round trips that are 20 ms longer than others.
+const MAX_LATE_US: u64 = 20_000;
+
+impl Conditions {
+    /// A link held packets back that its profile would have let pass: what was observed is not what
+    /// the scenario describes.
+    pub fn is_late(&self) -> bool {
+        self.links.iter().any(|link| link.late_p99_us >= MAX_LATE_US)
+    }
+}
+
 impl Improvement {
     /// The figure improved as required.
     pub fn is_sufficient(&self) -> bool {

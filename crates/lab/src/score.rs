@@ -28,8 +28,23 @@ pub struct Score {
     pub confusion: BTreeMap<String, BTreeMap<String, usize>>,
     /// Fixes whose effect was measured.
     pub fixes: Fixes,
+    /// Steps with a link that held packets back, since its emulator had no CPU. All else counts them too.
+    pub late: Late,
     #[serde(skip)]
     seconds: Vec<f64>,
+}
+
+/// Steps whose links were not what the scenario describes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Late {
+    /// All steps, late or not.
+    pub of_steps: usize,
+    /// Late ones.
+    pub steps: usize,
+    /// Causes missed in these, although a rule decides them.
+    pub missed: usize,
+    /// Causes named in these that were not there.
+    pub wrong: usize,
 }
 
 /// The score of one cause.
@@ -171,6 +186,12 @@ impl Score {
         for cause in &wrong {
             self.tally(cause).wrong += 1;
         }
+        self.late.of_steps += 1;
+        if step.conditions.is_late() {
+            self.late.steps += 1;
+            self.late.missed += verdict.missed.iter().filter(|one| one.excuse.is_none()).count();
+            self.late.wrong += wrong.len();
+        }
         if step.expected.is_empty() {
             self.healthy.steps += 1;
             self.healthy.with_findings += usize::from(!wrong.is_empty());
@@ -300,6 +321,18 @@ impl Score {
             lines.push(format!("fixes: {effective} of {all} improved the figure as required"));
         }
         lines.extend(self.fixes.gains());
+        if self.late.steps > 0 {
+            lines.push(format!(
+                "{} of {} steps had a link that was 20 ms or more late for 1 % of its packets, since the \
+                 emulator had no CPU; in these, {} of the {} wrong names and {} of the {} misses",
+                self.late.steps,
+                self.late.of_steps,
+                self.late.wrong,
+                total.wrong,
+                self.late.missed,
+                total.missed
+            ));
+        }
         if let Some((median, p95)) = self.time_to_diagnosis() {
             lines.push(format!(
                 "time to diagnosis, including the observation: {median:.1} s (median), \
@@ -322,6 +355,7 @@ pub fn ratio(value: Option<f64>) -> String {
 mod tests {
     use super::*;
     use crate::judge::{Missed, Verdict, WronglyNamed};
+    use crate::outcome::LinkUsage;
 
     fn step(expected: &[&str], named: &[&str], no_rule: &[&str], wrong: &[&str]) -> StepOutcome {
         let is_named = |cause: &&&str| named.contains(cause);
@@ -353,6 +387,25 @@ mod tests {
 
     fn outcome(steps: Vec<StepOutcome>) -> Outcome {
         Outcome { steps, ..Outcome::new("s", None) }
+    }
+
+    #[test]
+    fn steps_with_late_links_are_counted_apart() {
+        let late = |us: u64| {
+            let mut step = step(&["a"], &[], &[], &["c"]);
+            step.conditions.links.push(LinkUsage {
+                name: "a-b".to_string(),
+                packets: 1000,
+                dropped: 0,
+                late_p99_us: us,
+                late_max_us: us,
+            });
+            outcome(vec![step])
+        };
+        let score = Score::of(&[late(19_000), late(60_000)]);
+        assert_eq!((score.late.steps, score.late.missed, score.late.wrong), (1, 1, 1));
+        let line = "1 of 2 steps had a link that was 20 ms or more late";
+        assert!(score.markdown().contains(line), "{}", score.markdown());
     }
 
     #[test]

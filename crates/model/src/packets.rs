@@ -174,6 +174,10 @@ pub struct CapturedStream {
     pub end: StreamEnd,
     /// Exchanges.
     pub exchanges: u64,
+    /// New bytes of the last exchange, both directions: where the stream had not ended, there may be
+    /// more to come.
+    #[serde(default)]
+    pub last_exchange_bytes: u64,
     /// Shortest round trip between the capture point and the client, microseconds.
     pub to_client_us: Option<u64>,
     /// The same between the capture point and the server.

@@ -31,6 +31,7 @@ fn stream(number: u64, client: &str) -> CapturedStream {
         syn_answered: true,
         end: StreamEnd::Closed,
         exchanges: 3,
+        last_exchange_bytes: 0,
         to_client_us: Some(0),
         to_server_us: Some(20_000),
         longest_survived_idle_us: 0,

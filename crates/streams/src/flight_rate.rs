@@ -4,7 +4,8 @@
 //!
 //! A sender whose window is small, or that paces, leaves pauses between its flights: the few groups of
 //! segments that were delivered fastest show the path, unless something compressed their
-//! acknowledgements.
+//! acknowledgements. Flights smaller than a group end with a pause, and half of them are at least as fast
+//! as the path.
 
 use crate::histogram::TimeHistogram;
 use crate::sequence::Sequence;
@@ -23,6 +24,9 @@ const MIN_GROUPS: u64 = 8;
 /// Share of the groups that were as fast, and the fewest of them: one alone may be chance.
 const FASTEST: f64 = 0.05;
 const MIN_FASTEST: u64 = 2;
+/// A flight: its bytes, and how many times as long as between its acknowledgements is the pause after it.
+const MIN_FLIGHT_BYTES: u64 = 8 * 1448;
+const PAUSE: i64 = 8;
 /// What durations are scaled to: the time that a mebibyte would take.
 const SCALE_BYTES: i64 = 1 << 20;
 
@@ -31,9 +35,13 @@ const SCALE_BYTES: i64 = 1 << 20;
 pub(crate) struct FlightRate {
     times: TimeHistogram,
     groups: u64,
-    /// The group: when it began, how far it had been acknowledged before the last one, its bytes and
-    /// acknowledgements.
+    /// Flights that ended with a pause before they were a group.
+    flight_times: TimeHistogram,
+    flights: u64,
+    /// The group: when it began, and its last acknowledgement; how far it had been acknowledged before
+    /// that one, its bytes and acknowledgements.
     began: Nanos,
+    last: Nanos,
     acknowledged: Sequence,
     bytes: u64,
     acks: u32,
@@ -44,7 +52,10 @@ impl FlightRate {
         FlightRate {
             times: TimeHistogram::default(),
             groups: 0,
+            flight_times: TimeHistogram::default(),
+            flights: 0,
             began: at,
+            last: at,
             acknowledged,
             bytes: 0,
             acks: 0,
@@ -59,6 +70,11 @@ impl FlightRate {
         }
         let bytes = until.since(self.acknowledged);
         self.acknowledged = until;
+        if self.is_pause(at) {
+            self.end_flight(at);
+            return;
+        }
+        self.last = at;
         self.acks += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         if bytes > MAX_ACK_BYTES {
@@ -69,38 +85,68 @@ impl FlightRate {
     }
 
     fn begin(&mut self, at: Nanos) {
-        (self.began, self.bytes, self.acks) = (at, 0, 0);
+        (self.began, self.last, self.bytes, self.acks) = (at, at, 0, 0);
+    }
+
+    /// Nothing was acknowledged for much longer than between the acknowledgements of the group so far.
+    #[inline]
+    fn is_pause(&self, at: Nanos) -> bool {
+        let (pause, flight) = (at.saturating_sub(self.last), self.last.saturating_sub(self.began));
+        self.acks >= GROUP_ACKS
+            && pause.saturating_mul(self.acks.into()) > flight.saturating_mul(PAUSE)
+    }
+
+    /// The group has ended with the acknowledgement before this one.
+    fn end_flight(&mut self, at: Nanos) {
+        if self.bytes >= MIN_FLIGHT_BYTES
+            && let Some(time) = self.scaled_time(self.last)
+        {
+            self.flight_times.add(time);
+            self.flights += 1;
+        }
+        self.begin(at);
     }
 
     fn end_group(&mut self, at: Nanos) {
-        let time = at.saturating_sub(self.began);
-        let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX).max(1);
-        if time > 0 {
-            self.times.add(time.saturating_mul(SCALE_BYTES) / bytes);
+        if let Some(time) = self.scaled_time(at) {
+            self.times.add(time);
             self.groups += 1;
         }
         self.begin(at);
+    }
+
+    /// How long the group took until then, as the time of [`SCALE_BYTES`].
+    fn scaled_time(&self, until: Nanos) -> Option<Nanos> {
+        let time = until.saturating_sub(self.began);
+        let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX).max(1);
+        (time > 0).then(|| time.saturating_mul(SCALE_BYTES) / bytes)
     }
 
     /// How long so many bytes take: as long as in half of the groups, where the fastest are not much
     /// faster, as on a link that is always busy; otherwise as long as in the fastest.
     pub(crate) fn transmission_time(&self, bytes: u64) -> Option<Nanos> {
         let fastest = self.bits_per_second()?.max(1);
-        let us = self.times.quantile(0.5).filter(|us| *us > 0)?;
-        let median = (SCALE_BYTES.cast_unsigned() * 8_000_000 / us).max(1);
+        let median = rate(self.times.quantile(0.5)).unwrap_or(0).max(1);
         let rate = if median >= fastest / 2 { median } else { fastest };
         Nanos::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(rate)).ok()
     }
 
-    /// Bits of data a second that one group in twenty reached.
+    /// Bits of data a second that half of the flights reached; where none were that small, one group in
+    /// twenty.
     pub(crate) fn bits_per_second(&self) -> Option<u64> {
-        if self.groups < MIN_GROUPS {
+        if self.flights >= MIN_GROUPS {
+            return rate(self.flight_times.quantile(0.5));
+        } else if self.groups < MIN_GROUPS {
             return None;
         }
         let fastest = FASTEST.max(MIN_FASTEST as f64 / self.groups as f64);
-        let us = self.times.quantile(fastest).filter(|us| *us > 0)?;
-        Some(SCALE_BYTES.cast_unsigned() * 8_000_000 / us)
+        rate(self.times.quantile(fastest))
     }
+}
+
+/// Bits a second, by the time of [`SCALE_BYTES`] in microseconds.
+fn rate(us: Option<u64>) -> Option<u64> {
+    us.filter(|us| *us > 0).map(|us| SCALE_BYTES.cast_unsigned() * 8_000_000 / us)
 }
 
 #[cfg(test)]
@@ -129,6 +175,28 @@ mod tests {
         // Paced evenly over the round trip: the path is not seen.
         let found = rate(30, 22, 4_545, 100_000).expect("a rate") as f64;
         assert!((found / 5.1e6 - 1.0).abs() < 0.15, "{found}");
+    }
+
+    #[test]
+    fn flights_of_a_few_segments_show_the_path_too() {
+        // Five acknowledgements of two segments, 386 µs apart: 60 Mbit/s, each 100 ms.
+        let found = rate(60, 6, 386, 100_000).expect("a rate") as f64;
+        assert!((found / 60e6 - 1.0).abs() < 0.15, "{found}");
+        // A few of them were held up and came at once: half of them were not.
+        let mut rate = FlightRate::new(Sequence(0), 0);
+        let mut sequence = 0u64;
+        for flight in 0..60i64 {
+            for ack in 0..6i64 {
+                sequence += 2 * 1448;
+                let spacing_us = if flight % 5 == 0 { 3 } else { 386 };
+                rate.acknowledged(
+                    Sequence(sequence),
+                    (flight * 100_000 + ack * spacing_us) * 1_000,
+                );
+            }
+        }
+        let found = rate.bits_per_second().expect("a rate") as f64;
+        assert!((found / 60e6 - 1.0).abs() < 0.15, "{found}");
     }
 
     #[test]

@@ -59,6 +59,19 @@ impl Group<'_> {
         (path >= now * MIN_FASTER).then(|| gain::of_rate(now, limits))
     }
 
+    /// Of transfers that the receiver's window limits. A sender that spreads a window over the round trip
+    /// shows no more of the path than that.
+    pub(crate) fn gain_without_window(&self) -> ExpectedGain {
+        let window = self.directions.iter().filter_map(window_limit).max_by(f64::total_cmp);
+        let path = self.path().rate_bps.unwrap_or(0.0);
+        let gain = if path >= window.unwrap_or(0.0) * MIN_FASTER {
+            self.gain_of_transfers(loss_limit)
+        } else {
+            None
+        };
+        gain.unwrap_or_else(gain::path_is_not_known)
+    }
+
     /// At a rate that the remedy keeps to, bits a second.
     pub(crate) fn gain_at(&self, bps: f64) -> ExpectedGain {
         gain::of_rate(self.rate_bps(self.sum_of_streams(CapturedStream::busy_us)), [bps])
@@ -84,7 +97,10 @@ impl Group<'_> {
 /// Anderson: Modeling TCP latency, INFOCOM 2000). `None`: the capture ends in the middle.
 fn slow_start_s(direction: &StreamDirection<'_>) -> Option<f64> {
     let (stream, sent) = (direction.stream, direction.sent());
-    if stream.end == StreamEnd::Open && stream.exchanges < MIN_WHOLE_EXCHANGES {
+    // One transfer that is most of the stream goes on.
+    let is_whole =
+        stream.exchanges >= MIN_WHOLE_EXCHANGES && stream.last_exchange_bytes < sent.new_bytes / 2;
+    if stream.end == StreamEnd::Open && !is_whole {
         return None;
     }
     let trip_s = stream.round_trip_us()? as f64 / 1e6;
@@ -106,7 +122,7 @@ pub(crate) fn window_limit(direction: &StreamDirection<'_>) -> Option<f64> {
 }
 
 /// Rate at which losses limit a direction whose sender takes them for congestion, bits of data a second.
-pub(crate) fn loss_limit(direction: &StreamDirection<'_>) -> Option<f64> {
+fn loss_limit(direction: &StreamDirection<'_>) -> Option<f64> {
     let sent = direction.sent();
     let lost = text::share(sent.lost() as f64, sent.data_segments as f64);
     let trip = direction.stream.round_trip_us()? as f64 / 1e6;
@@ -174,6 +190,42 @@ mod tests {
         let trip_s = groups[0].round_trip_ms().unwrap() / 1e3;
         let expected = 3.2e6 / (0.08 + 5.0 * trip_s + 0.016);
         assert!((gain.expected / expected - 1.0).abs() < 1e-6, "{gain:?} {expected}");
+    }
+
+    #[test]
+    fn a_window_that_is_spread_over_the_round_trip_shows_no_path() {
+        // 100 kB each 20 ms are 40 Mbit/s.
+        for (path_bps, is_known) in [(50_000_000, false), (100_000_000, true)] {
+            let mut evidence: Evidence = healthy();
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+            (stream.exchanges, stream.end) = (1, StreamEnd::Open);
+            stream.from_server.flight_rate_bps = Some(path_bps);
+            stream.from_client.max_window = 100_000;
+            set_time(&mut stream.from_server, TimeCategory::ReceiveWindow, 1_000_000);
+            let packets = evidence.packets.as_ref().unwrap();
+            let groups = group_directions(packets, |direction| direction.server_sends.then_some(1));
+            let gain = groups[0].gain_without_window();
+            assert_eq!(gain.predicted().is_some(), is_known, "{gain:?}");
+        }
+    }
+
+    #[test]
+    fn one_transfer_that_goes_on_after_others_is_not_whole() {
+        // 1 MB in ten exchanges of a round trip each, or nearly all of it in the last one.
+        for (last_exchange_bytes, is_whole) in [(100_000, true), (900_000, false)] {
+            let mut evidence: Evidence = healthy();
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+            stream.end = StreamEnd::Open;
+            (stream.exchanges, stream.last_exchange_bytes) = (10, last_exchange_bytes);
+            stream.from_server.new_bytes = 1_000_000;
+            stream.from_server.flight_rate_bps = Some(100_000_000);
+            set_time(&mut stream.from_server, TimeCategory::Network, 1_000_000);
+            let packets = evidence.packets.as_ref().unwrap();
+            let groups = group_directions(packets, |direction| direction.server_sends.then_some(1));
+            let gain = groups[0].gain_of_transfers(|_| None).unwrap();
+            let reaches_path = gain.predicted().unwrap().expected == 100e6;
+            assert_eq!(reaches_path, !is_whole, "{gain:?}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) use checks::{capture_file, stream_checks};
 pub(crate) use checksums::{MIN_DAMAGED, MIN_DAMAGED_SHARE, is_damaged};
 pub(crate) use clients::{AfterRefusal, Clients, carried_nothing};
 pub(crate) use direction::StreamDirection;
-pub(crate) use gain::{loss_limit, window_limit};
+pub(crate) use gain::window_limit;
 pub(crate) use group::{Group, group_directions, verdict_from_packets};
 pub(crate) use receive_window::{is_unscaled, window_full_share, window_limited_us};
 pub(crate) use what_is_there::{

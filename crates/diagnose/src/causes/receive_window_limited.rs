@@ -71,11 +71,10 @@ use model::{Evidence, Finding, Packets, Source};
 use text::{bit_rate, bytes, count, micros, percent};
 
 use crate::captured::{
-    Group, StreamDirection, is_unscaled, loss_limit, scale_unknown, verdict_from_packets,
-    window_full_share, window_limited_us, without_data,
+    Group, StreamDirection, is_unscaled, scale_unknown, verdict_from_packets, window_full_share,
+    window_limited_us, without_data,
 };
 use crate::cause::{Cause, Slows, Verdict};
-use crate::gain;
 use crate::remedies::advice_about;
 use crate::words::title;
 
@@ -169,7 +168,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         vec![proof],
         vec![advice_about(&host, text)],
     );
-    finding.gain = group.gain_of_transfers(loss_limit).unwrap_or_else(gain::path_is_not_known);
+    finding.gain = group.gain_without_window();
     finding.subject.name = format!("{receiver} (receiver) · {}", finding.subject.name);
     finding
 }

@@ -142,7 +142,6 @@ fn limit_without_cookies(evidence: &Evidence) -> Option<u64> {
     Some(most - most / 4)
 }
 
-/// The listener whose half-open connections were nearest to their limit.
 /// The listener that was nearest to its limit, though no SYN was dropped.
 fn most_half_open(evidence: &Evidence) -> Verdict {
     let listeners = evidence.listeners.as_deref().unwrap_or_default();
@@ -162,6 +161,7 @@ fn most_half_open(evidence: &Evidence) -> Verdict {
     }
 }
 
+/// The listener whose half-open connections were nearest to their limit.
 fn fullest(evidence: &Evidence) -> Option<&Listener> {
     let fill = |l: &&Listener| {
         l.half_open.map_or(0.0, |half| share(half.max as f64, f64::from(l.limit.max(1))))

@@ -53,11 +53,10 @@ use model::{CapturedStream, Evidence, Finding, Reach, Source};
 use text::{bit_rate, bytes, count, micros, number};
 
 use crate::captured::{
-    Group, NO_HANDSHAKE, StreamDirection, is_unscaled, loss_limit, scale_unknown,
-    verdict_from_packets, window_limited_us, without_data,
+    Group, NO_HANDSHAKE, StreamDirection, is_unscaled, scale_unknown, verdict_from_packets,
+    window_limited_us, without_data,
 };
 use crate::cause::{Cause, Slows, Verdict};
-use crate::gain;
 use crate::proofs::WithFigures as _;
 use crate::remedies::{advice, sysctl_on};
 use crate::words::title;
@@ -137,7 +136,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
             advice("if it is 1 there, something on the path removes it: capture at both ends"),
         ],
     );
-    finding.gain = group.gain_of_transfers(loss_limit).unwrap_or_else(gain::path_is_not_known);
+    finding.gain = group.gain_without_window();
     finding
 }
 

@@ -1,7 +1,8 @@
 //! Protocols in which the server speaks first: its greeting is no request.
 //!
-//! The client asks, though the first data is the server's. Where one end repeats short commands and the
-//! other answers, the order of segments alone does not show which is which; the greeting does.
+//! After most greetings the client asks, though the first data is the server's. Where one end repeats short
+//! commands and the other answers, the order of segments alone does not show which is which; the greeting
+//! does. After some, either end sends when it likes.
 
 /// What a server says before it has got any request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -113,7 +113,7 @@ fn after_a_greeting_the_client_asks() {
 fn after_the_greeting_of_ssh_either_end_may_speak() {
     let stream = server_speaks_first(b"SSH-2.0-OpenSSH_9.6\r\n");
     assert_eq!(stream.greeting_us.map(|us| us / 1_000), Some(1_419));
-    assert_eq!(think_ms(&stream.from_server), 1_419, "what comes after 30 s may be a keepalive");
+    assert_eq!(think_ms(&stream.from_server), 1_419, "what comes after 5 s may be a keepalive");
 }
 
 #[test]
