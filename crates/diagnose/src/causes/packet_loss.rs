@@ -37,9 +37,9 @@
 //! ms too. But not when round trips show that a queue was full, or when losses
 //! began at most twice in a transfer: this is how TCP finds the rate of a link,
 //! and what it costs in time says whether it hurts. Losses that began at most
-//! twice in a transfer of 20 round trips or more, and that no timeout had to
-//! repair, hurt from a second on. A receiver that does not answer any more: two
-//! retransmissions, and a second of waiting.
+//! twice in a transfer of 20 round trips or more, of three segments each or more,
+//! and that no timeout had to repair, hurt from a second on. A receiver that does
+//! not answer any more: two retransmissions, and a second of waiting.
 //!
 //! ## Looks like it, but is not
 //!
@@ -108,6 +108,8 @@ const MIN_LOSSES: u64 = 2;
 const MIN_SEGMENT_SHARE: f64 = 0.001;
 /// Times that losses began; fewer may be a transfer that overshot the rate of its link.
 const MIN_LOSS_EVENTS: u64 = 3;
+/// Segments that overshooting loses each time: it fills a queue, and what comes next is lost.
+const MIN_OVERSHOT_SEGMENTS: u64 = 3;
 /// What overshooting may cost, microseconds: recovery of many losses takes some round trips, and nobody
 /// has to do something about it. From here on a finding is a warning.
 const MIN_OVERSHOOT_US: u64 = 1_000_000;
@@ -166,13 +168,16 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     (lost_here && (felt || (many && is_slowed))).then_some(cost)
 }
 
-/// Whether a transfer found the rate of its link: losses began once or twice, and the receiver's
-/// acknowledgements were enough to repair them.
+/// Whether a transfer found the rate of its link: losses began once or twice, of several segments each,
+/// and the receiver's acknowledgements were enough to repair them.
 fn is_overshoot(direction: StreamDirection<'_>) -> bool {
     let sent = direction.sent();
     let trips = sent.round_trip.filter(|trips| trips.samples >= MIN_ROUND_TRIPS);
     sent.rto_retransmissions == 0
-        && trips.is_some_and(|trips| trips.losses > 0 && trips.losses < MIN_LOSS_EVENTS)
+        && trips.is_some_and(|trips| {
+            let several = trips.losses.saturating_mul(MIN_OVERSHOT_SEGMENTS) <= sent.lost();
+            trips.losses > 0 && trips.losses < MIN_LOSS_EVENTS && several
+        })
 }
 
 /// Whether the receiver, which had sent packets before, does not answer any more, and the sender
@@ -455,6 +460,9 @@ pub(super) mod tests {
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.rto_retransmissions = 1;
         assert_eq!(findings_of(rule(&evidence)).len(), 1, "only a timeout helped");
+        let mut evidence = full(100_000);
+        evidence.packets.as_mut().unwrap().worst[0].from_server.fast_retransmissions = 3;
+        assert_eq!(findings_of(rule(&evidence)).len(), 1, "one or two segments at a time");
         // The queue is too short to show in round trips: the transfer overshot twice.
         let mut evidence = full(100);
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
