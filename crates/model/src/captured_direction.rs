@@ -40,6 +40,10 @@ pub struct CapturedDirection {
     /// not counted among the retransmissions.
     #[serde(default)]
     pub late_originals: u64,
+    /// Times that segments began to be missing at the capture point, after everything before them had
+    /// been acknowledged: losses and reordering on the path before it.
+    #[serde(default)]
+    pub missing_began: u64,
     /// Retransmissions of segments that were not lost: the receiver had acknowledged them before, if
     /// only selectively; the acknowledgement was for the original; or the retransmission came sooner
     /// than its sender could miss the original. Counted among the retransmissions.

@@ -85,6 +85,7 @@ fn direction(stream: &Stream, side: Side) -> CapturedDirection {
         reordered: counts.reordered.into(),
         late_us: micros(counts.late),
         late_originals: counts.late_originals.into(),
+        missing_began: counts.missing_began.into(),
         already_acknowledged: counts.already_acknowledged.into(),
         unanswered: unanswered.into(),
         unanswered_us: micros(unanswered_time),

@@ -75,6 +75,8 @@ pub struct SegmentCounts {
     /// Segments that arrived after their own retransmission, which was spurious; counted among
     /// `reordered` too.
     pub late_originals: u32,
+    /// Times that data began to be missing, after all before it had been acknowledged.
+    pub missing_began: u32,
     /// Retransmissions of data that was not lost, as far as its acknowledgements tell; counted by
     /// their kind too.
     pub already_acknowledged: u32,

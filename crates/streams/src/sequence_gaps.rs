@@ -38,6 +38,11 @@ impl SequenceGaps {
         self.gaps.push(gap);
     }
 
+    /// Whether any data after this is missing.
+    pub(crate) fn any_after(&self, acknowledged: Sequence) -> bool {
+        self.gaps.iter().any(|gap| gap.to > acknowledged)
+    }
+
     /// A gap that may continue the last one: where half of the packets are not captured, each
     /// acknowledgement adds to it.
     pub(crate) fn extend(&mut self, gap: Gap) {

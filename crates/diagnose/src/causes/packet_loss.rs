@@ -172,12 +172,13 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
 /// and the receiver's acknowledgements were enough to repair them.
 fn is_overshoot(direction: StreamDirection<'_>) -> bool {
     let sent = direction.sent();
-    let trips = sent.round_trip.filter(|trips| trips.samples >= MIN_ROUND_TRIPS);
-    sent.rto_retransmissions == 0
-        && trips.is_some_and(|trips| {
-            let several = trips.losses.saturating_mul(MIN_OVERSHOT_SEGMENTS) <= sent.lost();
-            trips.losses > 0 && trips.losses < MIN_LOSS_EVENTS && several
-        })
+    let is_transfer = sent.round_trip.is_some_and(|trips| trips.samples >= MIN_ROUND_TRIPS);
+    // Behind the losses, segments are missing; before them, the sender retransmits.
+    let retransmitted = sent.round_trip.map_or(0, |trips| trips.losses);
+    let events = retransmitted.max(sent.missing_began);
+    let is_first = events > 0 && events < MIN_LOSS_EVENTS;
+    let several = events.saturating_mul(MIN_OVERSHOT_SEGMENTS) <= sent.lost();
+    is_transfer && is_first && several && sent.rto_retransmissions == 0
 }
 
 /// Whether the receiver, which had sent packets before, does not answer any more, and the sender
@@ -460,6 +461,15 @@ pub(super) mod tests {
         let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
         sent.rto_retransmissions = 1;
         assert_eq!(findings_of(rule(&evidence)).len(), 1, "only a timeout helped");
+        // Seen behind the losses.
+        for (began, is_found) in [(2, false), (3, true)] {
+            let mut evidence = full(100_000);
+            let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+            (sent.retransmissions_original_not_captured, sent.missing_began) = (7, began);
+            sent.fast_retransmissions = 0;
+            sent.round_trip.get_or_insert_default().losses = 0;
+            assert_eq!(matches!(rule(&evidence), Verdict::Found(_)), is_found, "{began}");
+        }
         let mut evidence = full(100_000);
         evidence.packets.as_mut().unwrap().worst[0].from_server.fast_retransmissions = 3;
         assert_eq!(findings_of(rule(&evidence)).len(), 1, "one or two segments at a time");

@@ -44,8 +44,8 @@
 //!
 //! - A request that was lost: it is retransmitted, that is packet-loss.
 //! - Long polling, whose responses are meant to wait (RFC 6202). It is undecided
-//!   where `GET` requests for one path wait for 1 s or more on average, ten others
-//!   or more are answered sooner, and the clients ask again at once. Other
+//!   where `GET` requests for one path wait for 500 ms or more on average, ten
+//!   others or more are answered sooner, and the clients ask again at once. Other
 //!   responses that are meant to wait: ask the owner of the service.
 //! - Protocols in which either end sends when it likes (BGP, IRC, OpenFlow): what
 //!   arrives 30 s later responds to nothing.

@@ -333,3 +333,32 @@ fn what_was_acknowledged_and_not_captured_is_counted() {
     // The SYN has a number too.
     assert_eq!((acknowledged(101), acknowledged(5_101)), (0, 5_001));
 }
+
+#[test]
+fn missing_segments_begin_anew_once_all_before_them_is_acknowledged() {
+    let mut connection = TestConnection::open(WINDOW);
+    connection.packet(50_000, true, ACK, [1, 1, 41, 100], WINDOW);
+    // The server sends twelve segments; the third, the fifth and the tenth are missing here.
+    let data = |connection: &mut TestConnection, at: u64, number: u32| {
+        connection.packet(at, false, ACK, [1 + (number - 1) * 1_000, 101, 51, 1_000], 60_000);
+    };
+    let acknowledge = |connection: &mut TestConnection, at: u64, until: u32| {
+        connection.packet(at, true, ACK, [101, 1 + until * 1_000, timestamp(at), 0], WINDOW);
+    };
+    for (at, number) in [(90_000, 1), (90_100, 2), (90_200, 4), (90_300, 6)] {
+        data(&mut connection, at, number);
+    }
+    acknowledge(&mut connection, 90_310, 2);
+    data(&mut connection, 140_000, 3);
+    acknowledge(&mut connection, 140_010, 4);
+    data(&mut connection, 140_100, 5);
+    acknowledge(&mut connection, 140_110, 6);
+    for (at, number) in [(190_000, 7), (190_100, 8), (190_200, 9), (190_300, 11)] {
+        data(&mut connection, at, number);
+    }
+    data(&mut connection, 240_000, 10);
+    data(&mut connection, 240_100, 12);
+    acknowledge(&mut connection, 240_110, 12);
+    let sent = connection.sent_by_server();
+    assert_eq!((sent.lost(), sent.missing_began), (3, 2), "{sent:?}");
+}

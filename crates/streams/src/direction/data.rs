@@ -106,7 +106,11 @@ impl Direction {
     fn open_gap(&mut self, segment: &Segment<'_>) {
         let (from, to, timestamp) = (self.next, segment.from, segment.timestamp());
         let gap = Gap { from, to, since: segment.at, timestamp };
-        self.gaps.get_or_insert_default().open(gap);
+        let gaps = self.gaps.get_or_insert_default();
+        if !gaps.any_after(self.acknowledged) {
+            self.counts.missing_began = self.counts.missing_began.saturating_add(1);
+        }
+        gaps.open(gap);
     }
 
     /// New data: its bytes, and where it ends.

@@ -9,13 +9,14 @@ use crate::captured::Group;
 const MIN_REQUESTS: u64 = 3;
 const MIN_OTHERS: u64 = 10;
 /// News are rarer than this: mean think time.
-const MIN_WAIT_US: u64 = 1_000_000;
+const MIN_WAIT_US: u64 = 500_000;
 /// Share of the requests for the path that wait, and of the others that do not.
 const MOSTLY: f64 = 0.8;
 /// Share of the think time that is theirs.
 const MIN_TIME_SHARE: f64 = 0.9;
-/// A client that asks again at once is idle for no more than this share of its streams.
-const MAX_IDLE_SHARE: f64 = 0.1;
+/// Clients that ask again at once are idle for no more than this share of the time of their streams, on
+/// some of which they also send other requests.
+const MAX_IDLE_SHARE: f64 = 0.2;
 
 /// The request that waits for news, if it may be so: `GET`s of one path wait, those of any other are
 /// answered at once, and one is always waiting, since its clients ask again at once.
