@@ -3,8 +3,9 @@
 //!
 //! A duplicate has everything that the first packet had, the IP identification included, which a
 //! sender changes for each packet. Where the identification is zero (IPv6, and IPv4 that may not be
-//! fragmented), a packet counts as a duplicate only if it was routed in between or comes at once. A
-//! SYN is never retransmitted as soon as its duplicate comes.
+//! fragmented), a packet counts as a duplicate only if it was routed in between or comes at once; data
+//! also if its sender had no reason to send it again: no timer is that short, and no packet of the other
+//! end came in between. A SYN is never retransmitted as soon as its duplicate comes.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
@@ -21,6 +22,8 @@ const MAX_PACKETS: usize = 16;
 const MAX_DELAY: Nanos = 200_000_000;
 /// The same for packets without an identification: between two interfaces of one host.
 const MAX_DELAY_WITHOUT_ID: Nanos = 5_000;
+/// The same for data, before a packet of the other end: half a tick of the shortest timers.
+const MAX_DELAY_OF_DATA: Nanos = 500_000;
 /// Times are kept in ticks of 2^8 ns: 32 bits of them last for 18 minutes.
 const TICK_BITS: u32 = 8;
 
@@ -34,6 +37,8 @@ pub(crate) struct DuplicateFilter {
     /// Their hop limits.
     hops: [u8; MAX_PACKETS],
     next: u8,
+    /// A bit for each: whether the end with the higher port sent it.
+    senders: u16,
 }
 
 impl DuplicateFilter {
@@ -52,10 +57,15 @@ impl DuplicateFilter {
         // Equal hashes are rare: all are compared at once first.
         if self.hashes.iter().fold(false, |found, known| found | (*known == hash)) {
             let identified = ip.id.is_some_and(|id| id != 0) || tcp.flags.all(Flags::SYN);
-            let mut all = self.hashes.iter().zip(&self.times).zip(&self.hops);
-            if all.any(|((known, then), hops)| {
-                let max_delay =
-                    if identified || *hops != ip.ttl { MAX_DELAY } else { MAX_DELAY_WITHOUT_ID };
+            let mut all = self.hashes.iter().zip(&self.times).zip(&self.hops).enumerate();
+            if all.any(|(slot, ((known, then), hops))| {
+                let max_delay = if identified || *hops != ip.ttl {
+                    MAX_DELAY
+                } else if tcp.length > 0 && self.was_not_answered(slot, tcp) {
+                    MAX_DELAY_OF_DATA
+                } else {
+                    MAX_DELAY_WITHOUT_ID
+                };
                 // Times of two interfaces may be a little out of order.
                 let apart = now.wrapping_sub(*then).min(then.wrapping_sub(now));
                 *known == hash && apart <= (max_delay >> TICK_BITS) as u32
@@ -63,7 +73,7 @@ impl DuplicateFilter {
                 return true;
             }
         }
-        self.keep(hash, now, ip.ttl);
+        self.keep(hash, now, ip.ttl, tcp);
         false
     }
 
@@ -77,19 +87,38 @@ impl DuplicateFilter {
         timestamps: Option<(u32, u32)>,
         at: Nanos,
     ) {
-        self.keep(header_hash(build, ip, tcp, timestamps), (at >> TICK_BITS) as u32, ip.ttl);
+        let hash = header_hash(build, ip, tcp, timestamps);
+        self.keep(hash, (at >> TICK_BITS) as u32, ip.ttl, tcp);
     }
 
     #[inline(always)]
-    fn keep(&mut self, hash: u32, now: u32, ttl: u8) {
+    fn keep(&mut self, hash: u32, now: u32, ttl: u8, tcp: &Tcp<'_>) {
         let slot = usize::from(self.next) % MAX_PACKETS;
         if let (Some(known), Some(then), Some(hops)) =
             (self.hashes.get_mut(slot), self.times.get_mut(slot), self.hops.get_mut(slot))
         {
             (*known, *then, *hops) = (hash, now, ttl);
         }
+        let bit = 1 << slot;
+        self.senders = self.senders & !bit | if is_of_higher_port(tcp) { bit } else { 0 };
         self.next = self.next.wrapping_add(1);
     }
+
+    /// Whether all packets that are remembered since this one, of this sender, have the same sender.
+    fn was_not_answered(&self, slot: usize, tcp: &Tcp<'_>) -> bool {
+        let next = usize::from(self.next) % MAX_PACKETS;
+        let since = (slot + 1..slot + MAX_PACKETS).map(|slot| slot % MAX_PACKETS);
+        let is_of_sender = |slot: usize| {
+            let was_higher = (self.senders >> slot) & 1 == 1;
+            was_higher == is_of_higher_port(tcp)
+        };
+        tcp.source != tcp.destination && since.take_while(|slot| *slot != next).all(is_of_sender)
+    }
+}
+
+/// Whether its sender is the end with the higher port.
+fn is_of_higher_port(tcp: &Tcp<'_>) -> bool {
+    tcp.source > tcp.destination
 }
 
 /// A hash of all that a duplicate has in common with its original; never 0, the hash of an empty
@@ -121,40 +150,78 @@ mod tests {
 
     use super::*;
 
-    /// A packet without an identification, with this hop limit.
-    fn packet(flags: u8, hops: u8) -> Vec<u8> {
-        let mut out = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, hops, 6, 0, 0];
-        out.extend([198, 18, 0, 1, 198, 18, 0, 2, 16, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1]);
-        out.extend([0x50, flags, 1, 0, 0, 0, 0, 0]);
-        out
+    const ACK: u8 = 0x10;
+    const MILLI: Nanos = 1_000_000;
+    const CLIENT: u16 = 4096;
+    const SERVER: u16 = 80;
+
+    /// A packet without an identification, with this hop limit, and its capture.
+    fn packet(flags: u8, hops: u8, at: Nanos) -> (Vec<u8>, Nanos) {
+        segment((CLIENT, SERVER), flags, hops, 0, at)
     }
 
-    /// Whether the second of two packets is a duplicate of the first.
-    fn is_duplicate(first: Vec<u8>, second: Vec<u8>, delay: Nanos) -> bool {
+    /// The same between these ports, with so much data.
+    fn segment(
+        (source, destination): (u16, u16),
+        flags: u8,
+        hops: u8,
+        length: u8,
+        at: Nanos,
+    ) -> (Vec<u8>, Nanos) {
+        let mut out = vec![0x45, 0, 0, 40 + length, 0, 0, 0x40, 0, hops, 6, 0, 0];
+        out.extend([198, 18, 0, 1, 198, 18, 0, 2]);
+        out.extend(source.to_be_bytes());
+        out.extend(destination.to_be_bytes());
+        out.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, flags, 1, 0, 0, 0, 0, 0]);
+        out.extend(vec![0; length.into()]);
+        (out, at)
+    }
+
+    /// Whether the last of these packets is a duplicate of an earlier one.
+    fn is_duplicate(packets: &[(Vec<u8>, Nanos)]) -> bool {
         let (mut filter, build) = (DuplicateFilter::default(), DefaultHashBuilder::default());
         let mut last = false;
-        for (bytes, at) in [(first, 0), (second, delay)] {
-            let decoded = decode(LinkType::RAW, &bytes, bytes.len() as u32).expect("IP");
+        for (bytes, at) in packets {
+            let decoded = decode(LinkType::RAW, bytes, bytes.len() as u32).expect("IP");
             let tcp = Tcp::of(&decoded.ip).expect("TCP");
-            last = filter.is_duplicate(&build, &decoded.ip, &tcp, tcp.time_stamps(), at);
+            last = filter.is_duplicate(&build, &decoded.ip, &tcp, tcp.time_stamps(), *at);
         }
         last
     }
 
     #[test]
     fn without_an_identification_hops_and_time_decide() {
-        const ACK: u8 = 0x10;
-        const MILLI: Nanos = 1_000_000;
-        assert!(is_duplicate(packet(ACK, 64), packet(ACK, 64), 2_000));
-        assert!(!is_duplicate(packet(ACK, 64), packet(ACK, 64), MILLI), "retransmitted");
-        assert!(is_duplicate(packet(ACK, 64), packet(ACK, 63), MILLI), "routed");
-        assert!(!is_duplicate(packet(ACK, 64), packet(ACK, 63), 400 * MILLI));
+        let first = packet(ACK, 64, 0);
+        let after = |hops: u8, at: Nanos| is_duplicate(&[first.clone(), packet(ACK, hops, at)]);
+        assert!(after(64, 2_000));
+        assert!(!after(64, MILLI), "retransmitted");
+        assert!(after(63, MILLI), "routed");
+        assert!(!after(63, 400 * MILLI));
+    }
+
+    #[test]
+    fn data_is_not_retransmitted_at_once_without_a_reason() {
+        let data = |at| segment((CLIENT, SERVER), ACK, 64, 10, at);
+        let more = |at| segment((CLIENT, SERVER), ACK, 64, 20, at);
+        let answer = |at| segment((SERVER, CLIENT), ACK, 64, 0, at);
+        assert!(is_duplicate(&[data(0), data(100_000)]));
+        assert!(is_duplicate(&[answer(0), data(1_000), more(2_000), data(100_000)]));
+        assert!(!is_duplicate(&[data(0), more(1_000), answer(50_000), data(100_000)]));
+        assert!(!is_duplicate(&[data(0), data(MILLI)]));
+        // The oldest of the packets that are remembered are not those after it.
+        let mut many: Vec<_> =
+            (0..20).map(|at| segment((SERVER, CLIENT), ACK, 64, 1, at)).collect();
+        many.extend([data(1_000), more(2_000), data(100_000)]);
+        assert!(is_duplicate(&many));
+        // Acknowledgements may come in a row.
+        assert!(!is_duplicate(&[packet(ACK, 64, 0), packet(ACK, 64, 100_000)]));
     }
 
     #[test]
     fn a_syn_is_not_retransmitted_at_once() {
         const SYN_ACK: u8 = 0x12;
-        assert!(is_duplicate(packet(SYN_ACK, 64), packet(SYN_ACK, 64), 100_000));
-        assert!(!is_duplicate(packet(SYN_ACK, 64), packet(SYN_ACK, 64), 1_000_000_000));
+        let after = |at: Nanos| is_duplicate(&[packet(SYN_ACK, 64, 0), packet(SYN_ACK, 64, at)]);
+        assert!(after(100_000));
+        assert!(!after(1_000_000_000));
     }
 }
