@@ -38,8 +38,10 @@
 //! began at most twice in a transfer: this is how TCP finds the rate of a link,
 //! and what it costs in time says whether it hurts. Losses that began at most
 //! twice in a transfer of 20 round trips or more, of three segments each or more,
-//! and that no timeout had to repair, hurt from a second on. A receiver that does
-//! not answer any more: two retransmissions, and a second of waiting.
+//! and that no timeout had to repair, hurt from a second on, unless no round trip
+//! was a sixteenth longer than the shortest: then there is no queue that they could
+//! have filled. A receiver that does not answer any more: two retransmissions, and
+//! a second of waiting.
 //!
 //! ## Looks like it, but is not
 //!
@@ -110,6 +112,8 @@ const MIN_SEGMENT_SHARE: f64 = 0.001;
 const MIN_LOSS_EVENTS: u64 = 3;
 /// Segments that overshooting loses each time: it fills a queue, and what comes next is lost.
 const MIN_OVERSHOT_SEGMENTS: u64 = 3;
+/// Part of the shortest round trip that a queue is which it fills; less is jitter of the path.
+const MIN_QUEUE_PART: u64 = 16;
 /// What overshooting may cost, microseconds: recovery of many losses takes some round trips, and nobody
 /// has to do something about it. From here on a finding is a warning.
 const MIN_OVERSHOOT_US: u64 = 1_000_000;
@@ -172,7 +176,11 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
 /// and the receiver's acknowledgements were enough to repair them.
 fn is_overshoot(direction: StreamDirection<'_>) -> bool {
     let sent = direction.sent();
-    let is_transfer = sent.round_trip.is_some_and(|trips| trips.samples >= MIN_ROUND_TRIPS);
+    // A rate is found by filling the queue before it.
+    let is_transfer = sent.round_trip.is_some_and(|trips| {
+        let queue_us = trips.max_us.saturating_sub(trips.min_us);
+        trips.samples >= MIN_ROUND_TRIPS && queue_us >= trips.min_us / MIN_QUEUE_PART
+    });
     // Behind the losses, segments are missing; before them, the sender retransmits.
     let retransmitted = sent.round_trip.map_or(0, |trips| trips.losses);
     let events = retransmitted.max(sent.missing_began);
