@@ -75,6 +75,31 @@ fn segments_captured_out_of_order_were_not_late() {
 }
 
 #[test]
+fn what_a_router_forwards_is_a_copy_without_time_stamps_too() {
+    // Both sides of a router are captured; 40 segments pass while one waits in it.
+    let forwarded = |hops: u8, new_ids: bool| {
+        let mut connection = TestConnection::open(60_000);
+        connection.timestamps = false;
+        connection.packet(50_000, true, ACK, [1, 1, 0, 100], 60_000);
+        let first_id = connection.next_id;
+        for (copy, at) in [(false, 90_000), (true, 95_000)] {
+            connection.next_id = if copy && !new_ids { first_id } else { connection.next_id };
+            connection.hops = if copy { hops } else { 64 };
+            for segment in 0..40_u32 {
+                let at = at + u64::from(segment) * 100;
+                connection.packet(at, false, ACK, [1 + segment * 1448, 101, 0, 1448], 60_000);
+            }
+        }
+        connection.packet(140_000, true, ACK, [101, 1 + 40 * 1448, 0, 0], 60_000);
+        let sent = connection.sent_by_server();
+        assert_eq!(sent.new_bytes, 40 * 1448, "{sent:?}");
+        sent.retransmitted()
+    };
+    assert_eq!(forwarded(63, false), 0);
+    assert!(forwarded(63, true) >= 24 && forwarded(64, false) >= 24, "sent twice");
+}
+
+#[test]
 fn acknowledged_data_was_not_lost() {
     // The server's timer is too short, or the acknowledgement is lost beyond the capture point.
     let mut connection = TestConnection::open(60_000);

@@ -307,17 +307,19 @@ fn one_tick_of_the_clock_hides_what_was_sent_first() {
 
 #[test]
 fn a_client_that_repeats_one_segment_has_no_answer() {
-    let repeated = |times: &[u64], to_server: bool| {
+    let repeated_bytes = |times: &[u64], to_server: bool, bytes: u32| {
         let mut connection = TestConnection::new();
         for at in times {
-            connection.packet(*at, to_server, ACK, [1, 1, 0, 100], 60_000);
+            connection.packet(*at, to_server, ACK, [1, 1, 0, bytes], 60_000);
         }
         let stream = connection.finish();
         let sent = if to_server { stream.from_client } else { stream.from_server };
         (sent.unanswered, sent.unanswered_us)
     };
+    let repeated = |times: &[u64], to_server: bool| repeated_bytes(times, to_server, 100);
     let times = [0, 1_000_000, 3_000_000, 7_000_000];
     assert_eq!(repeated(&times, true), (3, 7_000_000));
+    assert_eq!(repeated_bytes(&times, true, 1).1, 0, "keepalives");
     assert_eq!(repeated(&times[..3], true).1, 0, "too few");
     assert_eq!(repeated(&times, false).1, 0, "what a server sends unasked, nobody waits for");
 }

@@ -19,14 +19,17 @@ pub(super) struct TestConnection {
     pub(super) held: Option<(u32, u32)>,
     /// The time stamp of the next packets, in place of their millisecond.
     pub(super) clock: Option<u32>,
+    /// Whether the next packets have a time stamp.
+    pub(super) timestamps: bool,
     /// Hop limit of the next packets.
     pub(super) hops: u8,
+    /// Identification of the next packet; the one after it has the next.
+    pub(super) next_id: u16,
     /// Whether the server's SYN/ACK offers an MSS.
     pub(super) offers_mss: bool,
     /// What the next packets hold of their data; of the rest, and of the others, only the length is known.
     pub(super) payload: &'static [u8],
     collector: Collector,
-    packets: u16,
 }
 
 impl TestConnection {
@@ -36,11 +39,12 @@ impl TestConnection {
             snap_length: usize::MAX,
             held: None,
             clock: None,
+            timestamps: true,
             hops: 64,
+            next_id: 1,
             offers_mss: true,
             payload: &[],
             collector: Collector::default(),
-            packets: 0,
         }
     }
 
@@ -67,15 +71,16 @@ impl TestConnection {
         window: u16,
     ) {
         let [seq, ack, echo, length] = tcp;
-        self.packets += 1;
         let mut options = Vec::new();
         if flags & SYN != 0 && (to_server || self.offers_mss) {
             options.extend([2, 4, 5, 180, 1, 3, 3, 8]);
         }
-        options.extend([1, 1, 8, 10]);
-        // The clock of the server does not matter.
-        options.extend(self.clock.unwrap_or(timestamp(us)).to_be_bytes());
-        options.extend(echo.to_be_bytes());
+        if self.timestamps {
+            options.extend([1, 1, 8, 10]);
+            // The clock of the server does not matter.
+            options.extend(self.clock.unwrap_or(timestamp(us)).to_be_bytes());
+            options.extend(echo.to_be_bytes());
+        }
         if let Some((from, to)) = self.held {
             options.extend([1, 1, 5, 10]);
             options.extend(from.to_be_bytes());
@@ -85,7 +90,8 @@ impl TestConnection {
         let total = 20 + header as u32 + length;
         let mut bytes = vec![0x45, 0];
         bytes.extend((total as u16).to_be_bytes());
-        bytes.extend(self.packets.to_be_bytes());
+        bytes.extend(self.next_id.to_be_bytes());
+        self.next_id += 1;
         bytes.extend([0x40, 0, self.hops, 6, 0, 0]);
         let (from, to) = if to_server { (1, 2) } else { (2, 1) };
         bytes.extend([198, 18, 0, from, 198, 18, 0, to]);

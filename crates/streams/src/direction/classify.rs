@@ -13,7 +13,7 @@
 //! | Does it fill a gap, and was sent no later than the data after it? | reordered |
 //! | Does it fill a gap? | retransmission, original not captured |
 //! | Has its own retransmission filled a gap? | late original: reordered, and the retransmission was spurious |
-//! | Was it sent before the newest data, by its time stamp, or with the same one and another hop limit? | copy: the capture has it twice, in other pieces |
+//! | Was it sent before the newest data, by its time stamp? Or has it another hop limit, and the same time stamp or, without time stamps, no later identification? | copy: the capture has it twice, in other pieces |
 //! | Was it acknowledged already, and nothing sent for a retransmission timeout? | RTO retransmission, spurious |
 //! | Was it acknowledged already, or selectively (RFC 2018)? | retransmission of unknown kind, spurious |
 //! | Was it beyond the window of its receiver, now or when it was first sent? | window probe: nothing was lost on the path |
@@ -31,7 +31,7 @@
 
 use wire::packet::tcp::{Flags, Tcp};
 
-use super::state::Direction;
+use super::state::{Direction, IpFields};
 use crate::loss_recovery::GapFillIndex;
 use crate::round_trip::INITIAL_TIMEOUT;
 use crate::segment::SegmentKind;
@@ -52,8 +52,7 @@ const MIN_TIMER: Nanos = 1_000_000;
 pub(super) struct Segment<'a> {
     pub(super) tcp: &'a Tcp<'a>,
     pub(super) at: Nanos,
-    /// Hop limit.
-    pub(super) hops: u8,
+    pub(super) ip: IpFields,
     /// First sequence number.
     pub(super) from: Sequence,
     /// The number after the last one, SYN and FIN included.
@@ -252,14 +251,18 @@ impl Direction {
     /// Whether data that passed before was sent before the newest data too, and so is no
     /// retransmission: by its time stamp, or, within one tick of that clock, by its hop limit. A
     /// capture on two interfaces of a router has it twice, in other pieces where one of them puts
-    /// segments together (TSO, GRO).
+    /// segments together (TSO, GRO). Without time stamps, a retransmission has a new identification.
     fn is_copy(&self, segment: &Segment<'_>) -> bool {
-        let (newest, hops) = self.newest;
-        segment.tcp.length > 0
-            && segment.timestamp().is_some_and(|own| {
-                let later = timestamp_ticks_after(own, newest);
-                newest != 0 && (later < 0 || (later == 0 && segment.hops != hops))
-            })
+        let newest = &self.newest;
+        let was_routed = segment.ip.hops != newest.ip.hops;
+        let was_sent_before = match segment.timestamp() {
+            Some(own) => {
+                let later = timestamp_ticks_after(own, newest.timestamp);
+                newest.timestamp != 0 && (later < 0 || (later == 0 && was_routed))
+            }
+            None => was_routed && segment.ip.has_no_later_id(newest.ip),
+        };
+        segment.tcp.length > 0 && was_sent_before
     }
 
     /// Whether the original passed so short a time ago that its sender cannot miss it yet.

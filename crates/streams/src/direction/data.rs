@@ -3,7 +3,7 @@
 use wire::packet::tcp::{Flags, Tcp};
 
 use super::classify::{Segment, SegmentClass};
-use super::state::Direction;
+use super::state::{Direction, IpFields};
 use crate::loss_recovery::LastRetransmission;
 use crate::segment::SegmentKind;
 use crate::sequence::Sequence;
@@ -22,10 +22,10 @@ impl Direction {
         &mut self,
         tcp: &Tcp<'_>,
         at: Nanos,
-        hops: u8,
+        ip: IpFields,
         peer: &Direction,
     ) -> SegmentKind {
-        let segment = self.segment(tcp, at, hops);
+        let segment = self.segment(tcp, at, ip);
         if tcp.length > 0 {
             self.counts.data_packets += 1;
             self.counts.bytes = self.counts.bytes.saturating_add(tcp.length.into());
@@ -55,7 +55,7 @@ impl Direction {
 
     /// Places a packet in the sequence, which the first one begins.
     #[inline]
-    fn segment<'a>(&mut self, tcp: &'a Tcp<'a>, at: Nanos, hops: u8) -> Segment<'a> {
+    fn segment<'a>(&mut self, tcp: &'a Tcp<'a>, at: Nanos, ip: IpFields) -> Segment<'a> {
         if self.first.known().is_none() {
             let first = Sequence::first(tcp.sequence);
             (self.first, self.next, self.acknowledged) = (first, first, first);
@@ -68,7 +68,7 @@ impl Direction {
         if self.counts.new_bytes == 0 && from != self.first && length > 0 {
             from = self.begin_again(tcp, from);
         }
-        Segment { tcp, at, hops, from, to: from.plus(length), length }
+        Segment { tcp, at, ip, from, to: from.plus(length), length }
     }
 
     /// Before any data: another SYN with another number, or data from before that of the SYN.

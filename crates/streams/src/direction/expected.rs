@@ -2,7 +2,7 @@
 
 use wire::packet::Tcp;
 
-use super::state::Direction;
+use super::state::{Direction, IpFields, Newest};
 use crate::sequence::Sequence;
 use crate::time::Nanos;
 
@@ -59,11 +59,11 @@ impl Direction {
         tcp: &Tcp<'_>,
         timestamps: Option<(u32, u32)>,
         at: Nanos,
-        (ecn, hops): (u8, u8),
+        ip: IpFields,
         peer: &mut Direction,
     ) {
         let Expected { to, acknowledged, window } = *expected;
-        self.count_packet(ecn);
+        self.count_packet(ip.ecn);
         let last_data_at = self.last_data_at;
         if tcp.length > 0 {
             let length = u64::from(tcp.length);
@@ -74,7 +74,7 @@ impl Direction {
             self.path_mtu.sent(self.next, to, tcp.length, self.mss());
             self.advance(to, at);
             self.round_trip.sent(to, at);
-            self.newest = (timestamps.map_or(0, |(value, _)| value), hops);
+            self.newest = Newest { timestamp: timestamps.map_or(0, |(value, _)| value), ip };
         }
         if let Some(timestamps) = timestamps {
             self.take_time_stamps(tcp.length, timestamps, last_data_at, at, peer);

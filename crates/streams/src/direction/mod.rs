@@ -16,3 +16,4 @@ mod packet;
 mod state;
 
 pub use state::Direction;
+pub(crate) use state::IpFields;

@@ -2,7 +2,7 @@
 
 use wire::packet::tcp::{Flags, Tcp};
 
-use super::state::Direction;
+use super::state::{Direction, IpFields, Newest};
 use crate::loss_recovery::Unanswered;
 use crate::segment::SegmentKind;
 use crate::time::{Nanos, OptionalTime};
@@ -20,16 +20,16 @@ impl Direction {
         tcp: &Tcp<'_>,
         timestamps: Option<(u32, u32)>,
         at: Nanos,
-        (ecn, hops): (u8, u8),
+        ip: IpFields,
         peer: &mut Direction,
     ) -> SegmentKind {
-        self.count_packet(ecn);
+        self.count_packet(ip.ecn);
         if tcp.flags.all(Flags::SYN) {
             self.read_options(tcp);
             self.negotiate_mss(peer);
         }
         let last_data_at = self.last_data_at;
-        let kind = self.take_data(tcp, at, hops, peer);
+        let kind = self.take_data(tcp, at, ip, peer);
         if tcp.length > 0 || kind == SegmentKind::KeepAlive {
             self.counts.add(kind);
         }
@@ -37,7 +37,7 @@ impl Direction {
             recovery.unanswered = Unanswered::default();
         }
         if kind == SegmentKind::New {
-            self.newest = (timestamps.map_or(0, |(value, _)| value), hops);
+            self.newest = Newest { timestamp: timestamps.map_or(0, |(value, _)| value), ip };
         }
         if let Some(timestamps) = timestamps {
             if self.options_truncated && !self.timestamps {

@@ -23,6 +23,37 @@ const MIN_REPEATS: u64 = 3;
 /// Bytes that time stamps take of each segment.
 const TIMESTAMP_BYTES: u16 = 12;
 
+/// What the IP header says of a packet, addresses aside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct IpFields {
+    pub(super) ecn: u8,
+    /// Hop limit.
+    pub(super) hops: u8,
+    /// Identification; 0 for none.
+    pub(super) id: u16,
+}
+
+impl IpFields {
+    #[inline(always)]
+    pub(crate) fn of(ip: &Ip<'_>) -> Self {
+        IpFields { ecn: ip.ecn, hops: ip.ttl, id: ip.id.unwrap_or(0) as u16 }
+    }
+
+    /// Whether both have an identification, and this one is not the later of both.
+    pub(super) fn has_no_later_id(self, other: Self) -> bool {
+        let later = self.id.wrapping_sub(other.id) as i16;
+        self.id != 0 && other.id != 0 && later <= 0
+    }
+}
+
+/// The newest data in order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Newest {
+    /// Its time stamp; 0 for none.
+    pub(super) timestamp: u32,
+    pub(super) ip: IpFields,
+}
+
 /// One direction of a stream: what one end sends.
 #[derive(Debug, Clone, Default)]
 pub struct Direction {
@@ -77,8 +108,7 @@ pub struct Direction {
     pub(crate) policer: PolicerDetector,
     pub(crate) path_mtu: PathMtu,
     pub(super) timestamp_echo: TimestampEcho,
-    /// Time stamp and hop limit of the newest data in order.
-    pub(super) newest: (u32, u8),
+    pub(super) newest: Newest,
     /// Right edge of the window that the peer advertises; unknown at first.
     pub(super) right_edge: Sequence,
     /// The latest of those edges, where the peer is far from this end.
@@ -142,10 +172,11 @@ impl Direction {
     }
 
     /// Whether all its retransmissions are of one segment, after timeouts: whatever a capture lacks,
-    /// the sender got no answer to it.
+    /// the sender got no answer to it. A byte of data may be one that a keepalive repeats.
     pub(crate) fn repeats_one_segment(&self) -> bool {
-        let timeouts = u64::from(self.max_timeouts().count);
-        timeouts >= MIN_REPEATS && timeouts == self.counts.retransmitted()
+        let SegmentTimeouts { count, bytes } = self.max_timeouts();
+        let timeouts = u64::from(count);
+        timeouts >= MIN_REPEATS && timeouts == self.counts.retransmitted() && bytes > 1
     }
 
     /// The stream is over. Time before retransmissions that counts as lost and was not: they were

@@ -10,6 +10,7 @@ use model::Side;
 use wire::packet::{Ip, Tcp};
 
 use super::state::{SegmentEvent, Stream, StreamState};
+use crate::direction::IpFields;
 use crate::idle_period::MIN_IDLE;
 use crate::segment::SegmentKind;
 use crate::time::Nanos;
@@ -55,7 +56,7 @@ impl Stream {
         self.duplicates.remember(build, ip, tcp, timestamps, at);
         self.last = at;
         let new = (u64::from(tcp.length), own.sent.last_data_at);
-        own.sent.take_expected(&expected, tcp, timestamps, at, (ip.ecn, ip.ttl), &mut peer.sent);
+        own.sent.take_expected(&expected, tcp, timestamps, at, IpFields::of(ip), &mut peer.sent);
         if tcp.length > 0 {
             self.follow_up(side, ip, tcp, at, packet, (SegmentKind::New, true), new, event);
         } else {

@@ -7,6 +7,7 @@ use wire::packet::tcp::{Flags, Tcp};
 
 use super::state::{SegmentEvent, Stream, StreamState};
 use crate::application_protocol::Greeting;
+use crate::direction::IpFields;
 use crate::flight_rate::TRANSFER_BYTES;
 use crate::idle_period::MIN_IDLE;
 use crate::segment::SegmentKind;
@@ -89,7 +90,7 @@ impl Stream {
         }
         let (own, peer) = self.ends.own_and_peer(side);
         let (new_before, last_data_at) = (own.sent.counts.new_bytes, own.sent.last_data_at);
-        let kind = own.sent.take(tcp, timestamps, at, (ip.ecn, ip.ttl), &mut peer.sent);
+        let kind = own.sent.take(tcp, timestamps, at, IpFields::of(ip), &mut peer.sent);
         let new = own.sent.counts.new_bytes.saturating_sub(new_before);
         self.follow_up(side, ip, tcp, at, packet, (kind, false), (new, last_data_at), event);
         if tcp.flags.any(Flags::FIN_OR_RST) {

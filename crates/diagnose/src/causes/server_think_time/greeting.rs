@@ -30,11 +30,13 @@ pub(super) fn findings(
 }
 
 /// How long the client waited for the greeting, where the server is what it waited for: one that repeats its
-/// SYN-ACK has not got the connection yet (the last acknowledgement was lost, or the accept queue is full).
+/// SYN-ACK has not got the connection yet (the last acknowledgement was lost, or the accept queue is full),
+/// and without a packet of the client nobody knows when it got it.
 fn late_greeting(stream: &CapturedStream) -> Option<u64> {
     let of_path = stream.to_server_us.unwrap_or(0).saturating_mul(MIN_WAIT_ROUND_TRIPS);
     let is_late = |wait: &u64| *wait >= MIN_WAIT_US && *wait > of_path;
-    stream.greeting_us.filter(|_| stream.syn_ack_retransmissions == 0).filter(is_late)
+    let is_open = stream.handshake_us.is_some() && stream.syn_ack_retransmissions == 0;
+    stream.greeting_us.filter(|_| is_open).filter(is_late)
 }
 
 fn finding(evidence: &Evidence, packets: &Packets, group: &Group<'_>) -> Option<Finding> {
@@ -124,7 +126,8 @@ pub(super) mod tests {
 
     #[test]
     fn stays_quiet_where_the_path_may_have_lost_what_comes_late() {
-        let changes: [fn(&mut CapturedStream); 2] = [
+        let changes: [fn(&mut CapturedStream); 3] = [
+            |stream| stream.handshake_us = None,
             |stream| stream.syn_ack_retransmissions = 2,
             |stream| stream.to_server_us = Some(1_400_000),
         ];
