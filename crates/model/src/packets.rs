@@ -82,7 +82,8 @@ pub struct Service {
     pub server: SocketAddr,
     /// Streams.
     pub streams: u64,
-    /// Exchanges: a request, or data that looks like one, with its response.
+    /// Exchanges: a request, or data that looks like one, with its response. Those that only open or close
+    /// TLS do not count.
     pub exchanges: u64,
     /// New bytes, both directions.
     pub bytes: u64,
@@ -172,12 +173,15 @@ pub struct CapturedStream {
     pub syn_answered: bool,
     /// How it ended.
     pub end: StreamEnd,
-    /// Exchanges.
+    /// Exchanges, those that only open or close TLS aside.
     pub exchanges: u64,
     /// New bytes of the last exchange, both directions: where the stream had not ended, there may be
     /// more to come.
     #[serde(default)]
     pub last_exchange_bytes: u64,
+    /// Exchanges in which the server took 100 ms or more to answer, those that open TLS included.
+    #[serde(default)]
+    pub late_answers: u64,
     /// Shortest round trip between the capture point and the client, microseconds.
     pub to_client_us: Option<u64>,
     /// The same between the capture point and the server.

@@ -9,6 +9,9 @@ use model::Side;
 
 use crate::time::{Nanos, OptionalTime};
 
+/// Most bytes of an alert that closes TLS (RFC 8446, 6.1): two of its records.
+const MAX_CLOSE_NOTIFY_BYTES: u64 = 64;
+
 /// One exchange of a stream, as it passed the capture point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
@@ -16,6 +19,8 @@ pub struct Exchange {
     pub number: u32,
     /// The end that sent the request.
     pub requester: Side,
+    /// Whether it only opens or closes TLS. Such exchanges are not counted.
+    pub is_of_tls: bool,
     /// First byte of the request.
     pub request_began: Nanos,
     /// Last byte of the request before the response began.
@@ -38,9 +43,10 @@ impl Exchange {
         Some(self.response_began.get()?.saturating_sub(self.request_ended))
     }
 
-    /// From the first byte of the request to the last of the response.
+    /// From the first byte of the request to the last of the response; `None` also for those of TLS.
     pub fn total(&self) -> Option<Nanos> {
-        Some(self.response_ended.get()?.saturating_sub(self.request_began))
+        let ended = self.response_ended.get().filter(|_| !self.is_of_tls)?;
+        Some(ended.saturating_sub(self.request_began))
     }
 }
 
@@ -49,6 +55,8 @@ impl Exchange {
 pub(crate) struct Exchanges {
     current: Option<Exchange>,
     count: u32,
+    /// When the response had ended before its latest data, if that is so little that it may only close TLS.
+    ended_before: OptionalTime,
 }
 
 impl Exchanges {
@@ -64,6 +72,9 @@ impl Exchanges {
         match &mut self.current {
             Some(exchange) if exchange.requester != sender => {
                 exchange.response_began.get_or_set(at);
+                let is_more = bytes > MAX_CLOSE_NOTIFY_BYTES;
+                self.ended_before =
+                    if is_more { OptionalTime::default() } else { exchange.response_ended };
                 exchange.response_ended = at.into();
                 exchange.response_bytes = exchange.response_bytes.saturating_add(bytes);
             }
@@ -83,6 +94,7 @@ impl Exchanges {
         self.current = Some(Exchange {
             number: self.count,
             requester,
+            is_of_tls: false,
             request_began: at,
             request_ended: at,
             request_acknowledged: OptionalTime::default(),
@@ -113,6 +125,54 @@ impl Exchanges {
                 && exchange.request_bytes == bytes
                 && exchange.response_bytes == 0
         })
+    }
+
+    /// The data of this end that has just passed, so much of it new, only opens TLS, and no data before it in
+    /// the same request is more. `is_last`: what comes next does not.
+    pub(crate) fn opens_tls(&mut self, sender: Side, bytes: u64, is_last: bool, at: Nanos) {
+        if self.just_began(sender, bytes) {
+            self.leave_out();
+        }
+        if let Some(exchange) =
+            self.current.as_mut().filter(|exchange| exchange.is_of_tls && is_last)
+        {
+            // The next data of its requester is another one.
+            exchange.response_began.get_or_set(at);
+        }
+    }
+
+    /// An end closes TLS: what it sent last was no request, or belongs to no response. Returns how long
+    /// after the end of that response it was sent.
+    pub(crate) fn closes_tls(&mut self, side: Side) -> Option<Nanos> {
+        let exchange = self.current.as_mut()?;
+        if exchange.requester != side {
+            let before = self.ended_before.take()?;
+            let closed_at = std::mem::replace(&mut exchange.response_ended, before.into()).get()?;
+            return Some(closed_at.saturating_sub(before));
+        }
+        let is_answered = exchange.response_began.is_known();
+        if !is_answered && exchange.request_bytes <= MAX_CLOSE_NOTIFY_BYTES {
+            self.leave_out();
+        }
+        None
+    }
+
+    /// The current exchange does not count.
+    fn leave_out(&mut self) {
+        if let Some(exchange) = self.current.as_mut().filter(|exchange| !exchange.is_of_tls) {
+            exchange.is_of_tls = true;
+            self.count = self.count.wrapping_sub(1);
+        }
+    }
+
+    /// What passed as the response to the current request was none: that is still to come. Returns who waits
+    /// for it.
+    pub(crate) fn retract_response(&mut self) -> Option<Side> {
+        let exchange = self.current.as_mut().filter(|exchange| !exchange.is_of_tls)?;
+        exchange.response_began = OptionalTime::default();
+        exchange.response_ended = OptionalTime::default();
+        exchange.response_bytes = 0;
+        Some(exchange.requester)
     }
 
     /// The requester of the current exchange.
@@ -178,6 +238,46 @@ mod tests {
         data(&mut exchanges, Server, 5, 20);
         let exchange = exchanges.current().expect("an exchange");
         assert_eq!(exchange.request_acknowledged.get(), None);
+    }
+
+    #[test]
+    fn exchanges_that_open_or_close_tls_do_not_count() {
+        let mut exchanges = Exchanges::default();
+        data(&mut exchanges, Client, 500, 0);
+        exchanges.opens_tls(Client, 500, false, 0);
+        data(&mut exchanges, Server, 4000, 10);
+        exchanges.opens_tls(Server, 4000, false, 10);
+        let hello = data(&mut exchanges, Client, 80, 20).expect("the first two flights");
+        exchanges.opens_tls(Client, 80, true, 20);
+        assert_eq!((hello.is_of_tls, hello.total(), exchanges.count()), (true, None, 0));
+        // The request follows at once, the server's tickets come before its response.
+        let finished = data(&mut exchanges, Client, 100, 21).expect("the end of the handshake");
+        assert!(finished.is_of_tls);
+        data(&mut exchanges, Server, 500, 30);
+        assert_eq!(exchanges.retract_response(), Some(Client));
+        data(&mut exchanges, Server, 900, 1030);
+        let first = data(&mut exchanges, Client, 24, 1040).expect("an exchange");
+        assert_eq!((first.number, first.response_wait()), (0, Some(1009)));
+        assert_eq!((first.total(), first.response_bytes), (Some(1009), 900));
+        // The last bytes are no request.
+        assert_eq!((exchanges.closes_tls(Server), exchanges.count()), (None, 2));
+        exchanges.closes_tls(Client);
+        exchanges.closes_tls(Client);
+        assert_eq!(exchanges.count(), 1);
+    }
+
+    #[test]
+    fn a_response_ends_before_the_server_closes_tls() {
+        let mut exchanges = Exchanges::default();
+        data(&mut exchanges, Client, 100, 10);
+        data(&mut exchanges, Server, 900, 20);
+        data(&mut exchanges, Server, 31, 60_020);
+        assert_eq!(exchanges.closes_tls(Server), Some(60_000));
+        assert_eq!(exchanges.closes_tls(Server), None);
+        assert_eq!(exchanges.current().and_then(|exchange| exchange.total()), Some(10));
+        // More than that is of the response.
+        data(&mut exchanges, Server, 900, 60_030);
+        assert_eq!(exchanges.closes_tls(Server), None);
     }
 
     #[test]

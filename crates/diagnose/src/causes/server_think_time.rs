@@ -13,6 +13,11 @@
 //! server, summed over all exchanges. Where HTTP/1 is in clear, the requests with
 //! the longest think time.
 //!
+//! With TLS the exchanges that open it do not count, though a server may take its
+//! time there too. Session tickets, which TLS 1.3 servers send before they answer
+//! the first request, are no answer: records of one length and at most 600 bytes,
+//! two to four of them, the first that the server sends after the handshake.
+//!
 //! Time that the path took for certain is not think time either: a proxy or NAT
 //! that acknowledges data long before the server can have it waited for the server
 //! when it answered the SYN, so the handshake is the round trip; and a kernel
@@ -25,11 +30,14 @@
 //! each exchange, on average and for the median (p50 of the whole exchange): people
 //! notice nothing below that, and one long-running command in a session is
 //! expected. The median is also at least half longer than the path to the server.
-//! Where it is not HTTP in clear, 5 s or more for each exchange is no finding when
-//! both ends send less than 128 bytes for each exchange, or the handshake was not
-//! captured: either end may be the client, and keepalives look the same. So is 1 s
-//! or more for each of three exchanges or more when the server also pauses a
-//! quarter as long and then sends on, unasked: messages, not answers.
+//! Where it is not HTTP in clear, an end may send when it likes. At least half of
+//! the exchanges of a stream take 100 ms or more then, and where no handshake was
+//! captured the service has three or more: one long wait is for news as often as
+//! for an answer. 5 s or more for each exchange is no finding when both ends send
+//! less than 128 bytes for each exchange, or the handshake was not captured: either
+//! end may be the client, and keepalives look the same. So is 1 s or more for each
+//! of three exchanges or more when the server also pauses a quarter as long and
+//! then sends on, unasked: messages, not answers.
 //!
 //! A tail: of ten HTTP requests or more with the same method and path, three or
 //! more and one in twenty take 100 ms or more to be answered, although half of them
@@ -122,7 +130,7 @@ const MIN_KEEPALIVE_INTERVAL_US: u64 = 5_000_000;
 const MAX_KEEPALIVE_BYTES: u64 = 128;
 /// Think time from which on a server that also sends unasked may just have no news.
 const MIN_MESSAGE_INTERVAL_US: u64 = 1_000_000;
-/// Exchanges from which on pauses are a pattern: one response may come in pieces.
+/// Exchanges from which on pauses are a pattern: one response may come in pieces, one wait be for news.
 const MIN_MESSAGES: u64 = 3;
 /// Part of the think time that the pauses before what it sends unasked are.
 const MESSAGE_PAUSE_PART: u64 = 4;
@@ -139,6 +147,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         let path_us = group.worst().stream.to_server_us.unwrap_or(0);
         let half_us = group.exchange_p50_us();
         group.time_share() > MIN_TIME_SHARE
+            && !may_be_news(group)
             && half_us >= MIN_NOTICED_US.max(path_us.saturating_add(path_us / 2))
     });
     let mut long_polling = None;
@@ -201,6 +210,7 @@ fn may_be_the_path(direction: StreamDirection<'_>) -> bool {
 fn may_be_idle(direction: StreamDirection<'_>, each_us: u64) -> bool {
     let stream = direction.stream;
     let exchanges = stream.exchanges.max(1);
+    let few_late = stream.late_answers.saturating_mul(2) < exchanges;
     let small =
         stream.directions().iter().all(|sent| sent.new_bytes / exchanges < MAX_KEEPALIVE_BYTES);
     let seldom = each_us >= MIN_KEEPALIVE_INTERVAL_US && (small || !stream.roles_known);
@@ -208,7 +218,15 @@ fn may_be_idle(direction: StreamDirection<'_>, each_us: u64) -> bool {
     let unasked = exchanges >= MIN_MESSAGES
         && each_us >= MIN_MESSAGE_INTERVAL_US
         && pauses_us >= each_us.saturating_mul(exchanges) / MESSAGE_PAUSE_PART;
-    stream.statuses.is_empty() && (seldom || unasked)
+    stream.statuses.is_empty() && (few_late || seldom || unasked)
+}
+
+/// Whether there are so few exchanges that the wait of one may have been for news, and not for an answer.
+fn may_be_news(group: &Group<'_>) -> bool {
+    let either_asks = |direction: &StreamDirection<'_>| {
+        !direction.stream.roles_known && direction.stream.statuses.is_empty()
+    };
+    group.exchanges() < MIN_MESSAGES && group.directions.iter().all(either_asks)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
@@ -270,6 +288,7 @@ pub(super) mod tests {
         let mut evidence = healthy();
         let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         set_time(sent, TimeCategory::ServerThink, us);
+        evidence.packets.as_mut().unwrap().worst[0].late_answers = 10;
         add_up_services(&mut evidence, 150_000);
         evidence
     }
@@ -329,7 +348,7 @@ pub(super) mod tests {
         let seldom = |bytes: u64, roles_known: bool| {
             let mut evidence = thinking(100_000_000);
             let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
-            (stream.exchanges, stream.roles_known) = (10, roles_known);
+            (stream.exchanges, stream.late_answers, stream.roles_known) = (10, 10, roles_known);
             stream.statuses.clear();
             (stream.from_client.new_bytes, stream.from_server.new_bytes) = (bytes, bytes);
             evidence
@@ -349,6 +368,7 @@ pub(super) mod tests {
             let mut evidence = healthy();
             let stream = add_stream(&mut evidence, "192.168.1.9:4000", server);
             (stream.handshake_us, stream.to_server_us) = (handshake_us, Some(300));
+            stream.late_answers = 10;
             set_time(&mut stream.from_server, TimeCategory::ServerThink, 5_000_000);
             add_up_services(&mut evidence, 150_000);
             matches!(rule(&evidence), Verdict::RuledOut(_))
@@ -375,6 +395,20 @@ pub(super) mod tests {
         http.packets.as_mut().unwrap().worst[0].statuses =
             vec![model::StatusCount { status: 200, count: 10 }];
         assert_eq!(findings_of(rule(&http)).len(), 1, "HTTP only responds");
+    }
+
+    #[test]
+    fn stays_quiet_for_one_long_wait_where_either_end_may_send_when_it_likes() {
+        let messages = |exchanges: u64, late_answers: u64, roles_known: bool| {
+            let mut evidence = thinking(3_000_000);
+            let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
+            (stream.exchanges, stream.late_answers) = (exchanges, late_answers);
+            stream.roles_known = roles_known;
+            add_up_services(&mut evidence, 150_000);
+            matches!(rule(&evidence), Verdict::Found(_))
+        };
+        assert!(messages(6, 3, false) && !messages(6, 2, false) && !messages(6, 2, true));
+        assert!(messages(1, 1, true) && !messages(2, 2, false));
     }
 
     #[test]

@@ -52,7 +52,11 @@ pub fn streams() -> Vec<Column<CapturedStream>> {
     c.integer("tls_alert", "number of the alert that ended the TLS handshake", |s| {
         s.tls.as_ref()?.alert.map(u64::from)
     });
-    c.integer("exchanges", "exchanges: requests with their responses", |s| Some(s.exchanges));
+    c.integer(
+        "exchanges",
+        "exchanges: requests with their responses; opening and closing TLS is none",
+        |s| Some(s.exchanges),
+    );
     c.integer(
         "round_trip_us",
         "minimum round-trip time of the whole path; empty: not measurable",

@@ -24,4 +24,5 @@ pub(crate) use http::RequestHash;
 pub use http::{HttpExchange, SlowRequest};
 pub(crate) use payload::Payload;
 pub use protocol::ApplicationProtocol;
+pub(crate) use tls::TlsPart;
 pub use tls::{TlsAlert, TlsHandshake};

@@ -25,9 +25,9 @@ impl ApplicationProtocol {
             || begins_request && (first.is_ascii_uppercase() || first == TLS_HANDSHAKE)
     }
 
-    /// Whether a TLS handshake goes on: then every segment is needed.
+    /// Whether a TLS handshake goes on, or session tickets may follow it: then every segment is needed.
     pub(crate) fn is_in_handshake(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| !tls.is_over())
+        self.tls.as_ref().is_some_and(TlsHandshake::is_followed)
     }
 
     /// Takes a request or a response that begins as one before. Returns whether it does.
@@ -42,7 +42,7 @@ impl ApplicationProtocol {
     /// Takes new data. Returns whether any of it was understood.
     pub(crate) fn take(&mut self, payload: &Payload<'_>) -> bool {
         let is_tls = match &mut self.tls {
-            Some(tls) if !tls.is_over() => {
+            Some(tls) if tls.is_followed() => {
                 tls.take(payload);
                 true
             }

@@ -141,10 +141,65 @@ fn a_handshake_of_tls_1_3() {
     assert!(protocol.is_in_handshake());
     let end = [change(), record(23, &[0; 50])].concat();
     send(&mut protocol, Client, &end, 52 * MS, 1, true);
-    assert!(!protocol.is_in_handshake());
     let tls = protocol.tls().expect("TLS");
     assert_eq!(tls.server_name.as_deref(), Some("a.example"));
     assert_eq!(tls.duration(), Some(42 * MS));
+    // A request, two session tickets, the response.
+    let mut next = |sender, bytes: &[u8]| {
+        send(&mut protocol, sender, bytes, 53 * MS, 1, false);
+        (protocol.tls().map(TlsHandshake::latest), protocol.is_in_handshake())
+    };
+    assert_eq!(next(Client, &record(23, &[0; 90])), (Some(TlsPart::Data), true));
+    let ticket = record(23, &[0; 250]);
+    assert_eq!(next(Server, &ticket), (Some(TlsPart::Data), true), "it may be the response");
+    let (first, second) = ticket.split_at(100);
+    assert_eq!(next(Server, first), (Some(TlsPart::Tickets), true));
+    assert_eq!(next(Server, second), (Some(TlsPart::Tickets), true));
+    assert_eq!(next(Server, &record(23, &[0; 900])), (Some(TlsPart::Data), false));
+}
+
+#[test]
+fn the_handshake_ends_before_the_request_that_comes_with_it() {
+    let after = |server: Vec<u8>, end: &[Vec<u8>]| {
+        let mut protocol = ApplicationProtocol::default();
+        send(&mut protocol, Client, &hello(0), 10 * MS, 0, true);
+        send(&mut protocol, Server, &server, 30 * MS, 0, false);
+        send(&mut protocol, Client, &end.concat(), 52 * MS, 1, true);
+        protocol.tls().map(TlsHandshake::latest)
+    };
+    let finished = [change(), record(23, &[0; 50])];
+    let request = [&finished[..], &[record(23, &[0; 90])]].concat();
+    let server_1_3 = [record(22, &[2; 90]), change(), record(23, &[0; 900])].concat();
+    assert_eq!(after(server_1_3.clone(), &finished), Some(TlsPart::Handshake));
+    assert_eq!(after(server_1_3, &request), Some(TlsPart::Data));
+    // The same of a session of TLS 1.2 that is resumed.
+    let finished = [change(), record(22, &[9; 40])];
+    let request = [&finished[..], &[record(23, &[0; 90])]].concat();
+    let server_1_2 = [record(22, &[2; 90]), change(), record(22, &[9; 40])].concat();
+    assert_eq!(after(server_1_2.clone(), &finished), Some(TlsPart::Handshake));
+    assert_eq!(after(server_1_2, &request), Some(TlsPart::Data));
+}
+
+#[test]
+fn records_of_one_length_are_no_tickets_if_they_are_many_large_or_late() {
+    let last = |count: i64, bytes: usize, pause: i64| {
+        let mut protocol = ApplicationProtocol::default();
+        send(&mut protocol, Client, &hello(0), 10 * MS, 0, true);
+        send(&mut protocol, Server, &record(23, &[0; 900]), 30 * MS, 0, false);
+        send(&mut protocol, Client, &record(23, &[0; 50]), 52 * MS, 1, true);
+        for number in 0..count {
+            let at = (90 + number * pause) * MS;
+            send(&mut protocol, Server, &record(23, &vec![0; bytes]), at, 1, false);
+        }
+        protocol.tls().map(TlsHandshake::latest)
+    };
+    assert_eq!(last(1, 250, 0), Some(TlsPart::Data));
+    assert_eq!(
+        (last(2, 250, 0), last(2, 250, 200)),
+        (Some(TlsPart::Tickets), Some(TlsPart::Tickets))
+    );
+    assert_eq!((last(5, 250, 0), last(2, 250, 1_000)), (Some(TlsPart::Data), Some(TlsPart::Data)));
+    assert_eq!((last(2, 1370, 0), last(2, 30, 0)), (Some(TlsPart::Data), Some(TlsPart::Data)));
 }
 
 #[test]

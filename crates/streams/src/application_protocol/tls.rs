@@ -1,4 +1,10 @@
-//! The handshake of TLS, as far as it is in the clear.
+//! The handshake of TLS, as far as it is in the clear, and the session tickets after it.
+//!
+//! With TLS 1.3 many servers send tickets as soon as the client has ended the handshake (RFC 8446, 4.6.1): before
+//! the response to a request that came with that end, though the server may still think about it. They
+//! are encrypted as the response is; but where there are several, they are records of one length.
+
+use std::ops::RangeInclusive;
 
 use model::Side;
 use wire::payload::tls::{self, ContentType};
@@ -11,6 +17,14 @@ use crate::time::{Nanos, OptionalTime};
 const MAX_HELLO_BYTES: usize = 4096;
 /// Length of an alert in the clear (RFC 8446, 6).
 const ALERT_BYTES: u16 = 2;
+
+/// Bytes of a record with a session ticket: a key to what the server keeps, or all of that, encrypted.
+const TICKET_BYTES: RangeInclusive<u16> = 70..=600;
+/// Longest time between two of them (an end that uses Nagle's algorithm waits for a delayed acknowledgement
+/// of the first), and before the first, round trips aside.
+const MAX_TICKET_PAUSE: Nanos = 250_000_000;
+/// Tickets of one handshake: OpenSSL sends two, others up to four.
+const TICKETS: RangeInclusive<u32> = 2..=4;
 
 /// The TLS handshake of a stream.
 #[derive(Debug, Clone)]
@@ -30,6 +44,32 @@ pub struct TlsHandshake {
     ends: Ends<TlsEnd>,
     /// An incomplete ClientHello.
     hello: Vec<u8>,
+    /// Whether the server encrypts before the client has ended the handshake: TLS 1.3.
+    encrypts_early: bool,
+    tickets: Tickets,
+    latest: TlsPart,
+}
+
+/// What data is to TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TlsPart {
+    /// Nothing but messages of the handshake.
+    Handshake,
+    /// Session tickets, with those before it.
+    Tickets,
+    /// Data of the application, or unknown.
+    Data,
+}
+
+/// Records of the server after the handshake that may be session tickets.
+#[derive(Debug, Clone, Copy)]
+enum Tickets {
+    /// None came yet.
+    Expected,
+    /// So many of this length, the last one at that time.
+    Some(u16, u32, Nanos),
+    /// Whatever follows is none.
+    Over,
 }
 
 /// An alert.
@@ -65,6 +105,9 @@ impl TlsHandshake {
             has_response: false,
             ends: Ends::default(),
             hello: Vec::new(),
+            encrypts_early: false,
+            tickets: Tickets::Expected,
+            latest: TlsPart::Handshake,
         };
         handshake.take_hello(payload.bytes, &hello);
         handshake.take_records(payload);
@@ -82,7 +125,18 @@ impl TlsHandshake {
         self.completed.get().map(|completed| completed.saturating_sub(self.began))
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether more of it, or its session tickets, may come.
+    pub(super) fn is_followed(&self) -> bool {
+        let may_have_tickets = self.encrypts_early && !matches!(self.tickets, Tickets::Over);
+        !self.is_over() || (may_have_tickets && self.alert.is_none())
+    }
+
+    /// What the latest data is.
+    pub(crate) fn latest(&self) -> TlsPart {
+        self.latest
+    }
+
+    fn is_over(&self) -> bool {
         self.completed.is_known() || self.alert.is_some()
     }
 
@@ -113,36 +167,100 @@ impl TlsHandshake {
     /// for the sake of middleboxes (RFC 8446, appendix D.4); where they do not, the first record that
     /// the client encrypts ends the handshake.
     fn take_records(&mut self, payload: &Payload<'_>) {
-        let is_client = payload.sender == self.client;
         let own = self.ends.get_mut(payload.sender);
         let skipped = own.record_left.min(payload.length);
         own.record_left = own.record_left.saturating_sub(skipped);
         let mut rest = payload.bytes.get(skipped as usize..).unwrap_or_default();
         let mut length = payload.length.saturating_sub(skipped);
+        // The rest of a record is what its beginning was.
+        self.latest = match (skipped > 0, self.is_over()) {
+            (true, false) => TlsPart::Handshake,
+            (true, true) => self.part_of_tickets(payload.sender),
+            (false, _) => TlsPart::Data,
+        };
         while let Some((content, record_length)) = tls::record(rest) {
-            let own = self.ends.get_mut(payload.sender);
-            match content {
-                ContentType::ChangeCipherSpec => own.has_changed_cipher = true,
-                ContentType::Alert if !own.has_changed_cipher && record_length == ALERT_BYTES => {
-                    let number = rest.get(tls::HEADER_BYTES + 1).copied();
-                    let sender = payload.sender;
-                    self.alert = number.map(|number| TlsAlert { sender, number });
-                }
-                _ => {}
-            }
+            self.latest = self.take_record(payload, content, (record_length, rest));
             let whole = (tls::HEADER_BYTES as u32).saturating_add(record_length.into());
-            own.record_left = whole.saturating_sub(length);
+            self.ends.get_mut(payload.sender).record_left = whole.saturating_sub(length);
             length = length.saturating_sub(whole);
             rest = rest.get(whole as usize..).unwrap_or_default();
-            self.has_response |= !is_client;
-            let is_encrypted =
-                content == ContentType::ApplicationData && is_client && self.has_response;
-            if is_encrypted || self.ends.iter().all(|end| end.has_changed_cipher) {
-                self.completed.get_or_set(payload.at);
-            }
         }
         if self.is_over() {
             self.hello = Vec::new();
+        }
+    }
+
+    /// Takes a record of so many bytes, its header aside. Returns what it is.
+    fn take_record(
+        &mut self,
+        payload: &Payload<'_>,
+        content: ContentType,
+        (length, bytes): (u16, &[u8]),
+    ) -> TlsPart {
+        let is_client = payload.sender == self.client;
+        if self.is_over() {
+            return self.take_ticket(payload, content, length);
+        }
+        let own = self.ends.get_mut(payload.sender);
+        let is_encrypted = content == ContentType::ApplicationData;
+        match content {
+            ContentType::ChangeCipherSpec => own.has_changed_cipher = true,
+            ContentType::Alert if !own.has_changed_cipher && length == ALERT_BYTES => {
+                let number = bytes.get(tls::HEADER_BYTES + 1).copied();
+                let sender = payload.sender;
+                self.alert = number.map(|number| TlsAlert { sender, number });
+            }
+            _ => {}
+        }
+        self.has_response |= !is_client;
+        self.encrypts_early |= is_encrypted && !is_client;
+        if (is_encrypted && is_client && self.has_response)
+            || self.ends.iter().all(|end| end.has_changed_cipher) && !self.encrypts_early
+        {
+            self.completed.get_or_set(payload.at);
+        }
+        // With TLS 1.2 a client that encrypts sends a request, before the server has ended the handshake, too.
+        let is_request = is_encrypted && is_client && !self.encrypts_early;
+        if is_request { TlsPart::Data } else { TlsPart::Handshake }
+    }
+
+    /// Takes a record after the handshake; the last one of TLS 1.2 belongs to it.
+    fn take_ticket(&mut self, payload: &Payload<'_>, content: ContentType, length: u16) -> TlsPart {
+        if content == ContentType::Handshake && !self.encrypts_early {
+            return TlsPart::Handshake;
+        }
+        let (is_client, at) = (payload.sender == self.client, payload.at);
+        let fits = content == ContentType::ApplicationData && TICKET_BYTES.contains(&length);
+        let is_ticket = !is_client && fits;
+        let after_handshake = at.saturating_sub(self.completed.get().unwrap_or(at));
+        let round_trips = self.duration().unwrap_or(0).saturating_mul(2);
+        self.tickets = match self.tickets {
+            // The client asks.
+            Tickets::Expected if is_client => Tickets::Expected,
+            Tickets::Expected
+                if is_ticket && after_handshake.saturating_sub(round_trips) < MAX_TICKET_PAUSE =>
+            {
+                Tickets::Some(length, 1, at)
+            }
+            Tickets::Some(known, count, last)
+                if is_ticket
+                    && length == known
+                    && count < *TICKETS.end()
+                    && at.saturating_sub(last) < MAX_TICKET_PAUSE =>
+            {
+                Tickets::Some(known, count + 1, at)
+            }
+            _ => Tickets::Over,
+        };
+        self.part_of_tickets(payload.sender)
+    }
+
+    fn part_of_tickets(&self, sender: Side) -> TlsPart {
+        match self.tickets {
+            Tickets::Some(_, count, _) if sender != self.client && TICKETS.contains(&count) => {
+                TlsPart::Tickets
+            }
+            _ => TlsPart::Data,
         }
     }
 

@@ -82,6 +82,20 @@ fn an_answer_that_never_came_is_no_think_time() {
     assert_eq!(unanswered(false), 4_460, "it may come yet");
 }
 
+#[test]
+fn an_answer_that_never_came_is_late_only_where_one_was_to_come() {
+    let late_answers = |payload: &'static [u8]| {
+        let mut connection = opened(TestConnection::new(), 40_000);
+        connection.payload = payload;
+        connection.packet(500_000, true, ACK, [1, 1, 0, 100], 60_000);
+        connection.packet(540_000, false, ACK, [1, 101, timestamp(500_000), 0], 60_000);
+        connection.packet(5_000_000, true, ACK, [101, 1, 0, 0], 60_000);
+        connection.finish().late_answers
+    };
+    assert_eq!(late_answers(b"GET / HTTP/1.1\r\n\r\n"), 1);
+    assert_eq!(late_answers(b"<34>Oct 11 22:14:15 host su: failed"), 0);
+}
+
 /// The server speaks first, 1.5 s after the handshake began; each command is then answered after 700 ms, and
 /// the client sends the next 5 s later.
 fn server_speaks_first(first: &'static [u8]) -> model::CapturedStream {
@@ -121,4 +135,38 @@ fn in_an_unknown_protocol_whoever_speaks_first_asks() {
     let stream = server_speaks_first(b"{\"ask\": \"your name\"}");
     assert_eq!((stream.greeting_us, stream.exchanges), (None, 4));
     assert_eq!(think_ms(&stream.from_server), 1_419, "until it speaks, it is waited for");
+}
+
+/// A request over TLS 1.3, with the end of the handshake; two records come at once, the second of these
+/// bytes, and more after a second.
+fn over_tls(second: &'static [u8]) -> model::CapturedStream {
+    let mut connection = opened(TestConnection::new(), 40_000);
+    let (mut client, mut server) = (1, 1);
+    let mut send = |at: u64, to_server: bool, flags: u8, payload: &'static [u8], length: u32| {
+        connection.payload = payload;
+        let (own, peer) = if to_server { (&mut client, &server) } else { (&mut server, &client) };
+        connection.packet(at, to_server, flags, [*own, *peer, timestamp(at), length], 60_000);
+        *own += length;
+    };
+    send(100_000, true, ACK, b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", 205);
+    send(141_000, false, ACK, b"\x16\x03\x03\x00\x5a", 95);
+    send(141_010, false, ACK, b"\x17\x03\x03\x03\xe8", 1005);
+    send(142_000, true, ACK, b"\x14\x03\x03\x00\x01\x01\x17\x03\x03\x00\x35", 64);
+    send(142_100, true, ACK, b"\x17\x03\x03\x00\x64", 105);
+    send(183_000, false, ACK, b"\x17\x03\x03\x00\xfa", 255);
+    send(183_100, false, ACK, second, 255);
+    send(1_183_000, false, ACK, b"\x17\x03\x03\x02\x58", 605);
+    send(1_184_000, true, ACK | FIN, b"\x17\x03\x03\x00\x13", 24);
+    connection.finish()
+}
+
+#[test]
+fn session_tickets_are_no_response() {
+    let stream = over_tls(b"\x17\x03\x03\x00\xfa");
+    assert_eq!((stream.exchanges, stream.late_answers), (1, 1), "{stream:?}");
+    assert_eq!(think_ms(&stream.from_server), 961, "less the round trip");
+    // A short record, and the beginning of a long one: the response.
+    let stream = over_tls(b"\x17\x03\x03\x02\x58");
+    assert_eq!((stream.exchanges, stream.late_answers), (1, 0), "{stream:?}");
+    assert_eq!(think_ms(&stream.from_server), 1);
 }

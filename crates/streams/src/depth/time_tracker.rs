@@ -53,7 +53,7 @@ impl TimeTracker {
             self.at_exchange = now;
             TimedExchange { exchange, times }
         });
-        (since, ended)
+        (since, ended.filter(|ended| !ended.exchange.is_of_tls))
     }
 
     /// The stream is over: the same for the time since its last packet, and its last exchange.

@@ -3,6 +3,7 @@
 use model::{Side, TimeCategory};
 
 use super::state::{End, Stream, StreamState};
+use crate::exchange::Exchange;
 use crate::stall::Stall;
 
 impl Stream {
@@ -16,11 +17,15 @@ impl Stream {
         let last_sender = self.ends.get(self.last_sender.unwrap_or(Side::Client));
         let round_trip = last_sender.sent.round_trip.smoothed().unwrap_or(0);
         self.attribute_split(self.last, side, (round_trip, TimeCategory::Network), category);
-        let think_us = self.count_categories_of_exchange();
+        let exchange = self.current_exchange();
+        let late_before = self.late_answers;
+        let think_us = self.count_categories_of_exchange(exchange.is_none());
+        if exchange.as_ref().is_some_and(|exchange| !self.is_answered(exchange)) {
+            self.late_answers = late_before;
+        }
         if let Some(idle_periods) = &mut self.idle_periods {
             idle_periods.finish();
         }
-        let exchange = self.exchanges.current();
         if let Some(exchange) = &exchange {
             self.end_exchange_of_protocol(exchange.number, think_us);
         }
@@ -29,6 +34,15 @@ impl Stream {
         self.judge_policer(Side::Client, number);
         self.judge_policer(Side::Server, number);
         self.ends.iter_mut().flat_map(|end| &mut end.slow_start).for_each(|one| one.end());
+    }
+
+    /// Whether the last exchange has an answer, or will have one: the server of another has answered, or HTTP
+    /// asks. In other protocols an end may send and never get an answer (syslog).
+    fn is_answered(&self, exchange: &Exchange) -> bool {
+        let of_http = self.protocol.as_ref().and_then(|one| one.http_exchange(exchange.number));
+        exchange.response_began.is_known()
+            || exchange.number > 0
+            || of_http.is_some_and(|http| http.request.is_some())
     }
 
     /// Time that counts as lost goes where it belongs, as far as it was not.

@@ -8,6 +8,7 @@ use wire::packet::tcp::{Flags, Tcp};
 use super::state::{SegmentEvent, Stream, StreamState};
 use crate::application_protocol::Greeting;
 use crate::direction::IpFields;
+use crate::exchange::Exchange;
 use crate::flight_rate::TRANSFER_BYTES;
 use crate::idle_period::MIN_IDLE;
 use crate::segment::SegmentKind;
@@ -16,6 +17,8 @@ use crate::time::{Nanos, OptionalTime};
 
 /// Exchanges in which a category takes less than this, microseconds, are not counted for it.
 const MIN_CATEGORY_TIME_US: u32 = 1_000;
+/// What a server takes to answer, from which on people notice it, microseconds.
+const MIN_NOTICED_US: u32 = 100_000;
 /// Headers of IP without options, which are rare, bytes.
 const IPV4_HEADER: u32 = 20;
 const IPV6_HEADER: u32 = 40;
@@ -177,7 +180,7 @@ impl Stream {
             }
             if let Some(exchange) = &event.exchange {
                 let lasted = at.saturating_sub(exchange.request_began);
-                let think_us = self.end_categories_of_exchange(lasted);
+                let think_us = self.end_categories_of_exchange(exchange, lasted);
                 let responder = exchange.requester.other();
                 self.ends.get_mut(exchange.requester).sent.policer.end_request();
                 // With bytes in flight, more of the same response follows, whatever the requester
@@ -185,7 +188,9 @@ impl Stream {
                 if self.ends.get(responder).sent.in_flight() == 0 {
                     self.judge_policer(responder, exchange.number);
                 }
-                self.end_exchange_of_protocol(exchange.number, think_us);
+                if !exchange.is_of_tls {
+                    self.end_exchange_of_protocol(exchange.number, think_us);
+                }
             }
             // A segment that overlaps with captured data begins with old bytes.
             if new == u64::from(tcp.length) {
@@ -206,6 +211,11 @@ impl Stream {
 
     /// Takes a FIN or a reset.
     fn take_end(&mut self, side: Side, flags: Flags) {
+        if self.protocol.as_ref().is_some_and(|protocol| protocol.tls().is_some()) {
+            let idle = self.exchanges.closes_tls(side).unwrap_or(0);
+            let times = &mut self.ends.get_mut(side).times;
+            times.move_time(TimeCategory::Application, TimeCategory::ClientIdle, idle);
+        }
         if flags.all(Flags::RST) {
             self.state = StreamState::Reset;
             self.ends.iter_mut().for_each(|end| end.sent.is_reset = true);
@@ -242,23 +252,27 @@ impl Stream {
     /// An exchange ended that began so long ago: counts it for each category that took time of it.
     /// Returns how long the server took to answer, microseconds.
     #[inline(always)]
-    fn end_categories_of_exchange(&mut self, lasted: Nanos) -> u32 {
+    fn end_categories_of_exchange(&mut self, exchange: &Exchange, lasted: Nanos) -> u32 {
         if lasted < Nanos::from(MIN_CATEGORY_TIME_US) * 1_000 {
             // No category had more.
             self.attribution.end_exchange().get(TimeCategory::ServerThink)
         } else {
-            self.count_categories_of_exchange()
+            self.count_categories_of_exchange(exchange.is_of_tls)
         }
     }
 
-    /// An exchange ended: counts it for each category that took time of it. Returns how long the server
-    /// took to answer, microseconds.
-    pub(super) fn count_categories_of_exchange(&mut self) -> u32 {
+    /// An exchange ended: counts it for each category that took time of it, if it is not of TLS. Returns
+    /// how long the server took to answer, microseconds.
+    pub(super) fn count_categories_of_exchange(&mut self, is_of_tls: bool) -> u32 {
         let times = self.attribution.end_exchange();
-        self.exchanges_with.combine(&times, |count, time_us| {
-            *count = count.saturating_add(u32::from(time_us >= MIN_CATEGORY_TIME_US));
-        });
-        times.get(TimeCategory::ServerThink)
+        if !is_of_tls {
+            self.exchanges_with.combine(&times, |count, time_us| {
+                *count = count.saturating_add(u32::from(time_us >= MIN_CATEGORY_TIME_US));
+            });
+        }
+        let think_us = times.get(TimeCategory::ServerThink);
+        self.late_answers = self.late_answers.saturating_add((think_us >= MIN_NOTICED_US).into());
+        think_us
     }
 
     /// Whether data of this end, sent before any request, is no request either: a greeting, or a response.

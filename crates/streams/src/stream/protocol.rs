@@ -4,7 +4,7 @@ use model::Side;
 use wire::packet::tcp::Tcp;
 
 use super::state::Stream;
-use crate::application_protocol::{ApplicationProtocol, Payload};
+use crate::application_protocol::{ApplicationProtocol, Payload, TlsPart};
 use crate::time::Nanos;
 
 impl Stream {
@@ -35,13 +35,38 @@ impl Stream {
         let payload = Payload { sender, bytes, length, at, exchange, begins_request };
         if let Some(protocol) = &mut self.protocol {
             protocol.take(&payload);
-            self.is_in_tls_handshake = protocol.is_in_handshake();
         } else {
             let mut protocol = ApplicationProtocol::default();
             if protocol.take(&payload) {
-                self.is_in_tls_handshake = protocol.is_in_handshake();
                 self.protocol = Some(Box::new(protocol));
             }
+        }
+        self.follow_tls(&payload);
+    }
+
+    /// What opens TLS is no request, and what goes before the first response is none.
+    fn follow_tls(&mut self, payload: &Payload<'_>) {
+        let Some(protocol) = &self.protocol else { return };
+        let was_in_handshake = self.is_in_tls_handshake;
+        self.is_in_tls_handshake = protocol.is_in_handshake();
+        let is_of_handshake = was_in_handshake || self.is_in_tls_handshake;
+        let Some(tls) = protocol.tls().filter(|_| is_of_handshake) else { return };
+        match tls.latest() {
+            TlsPart::Handshake => {
+                let is_last = tls.completed.is_known();
+                self.exchanges.opens_tls(
+                    payload.sender,
+                    payload.length.into(),
+                    is_last,
+                    payload.at,
+                );
+            }
+            TlsPart::Tickets => {
+                if let Some(requester) = self.exchanges.retract_response() {
+                    self.last_sender = Some(requester);
+                }
+            }
+            TlsPart::Data => {}
         }
     }
 

@@ -83,6 +83,8 @@ pub struct Stream {
     pub(super) syn_retries: Option<Box<SynRetries>>,
     /// Exchanges in which each category took time.
     pub exchanges_with: PerCategory<u32>,
+    /// Exchanges in which the server took so long to answer that people notice; those of TLS included.
+    pub late_answers: u32,
     pub(super) attribution: TimeAttribution,
     pub(super) protocol: Option<Box<ApplicationProtocol>>,
     /// How long the client waited for the server's greeting, which belongs to no exchange.
@@ -283,6 +285,7 @@ impl Stream {
             state: StreamState::Open,
             syn_retries: None,
             exchanges_with: PerCategory::default(),
+            late_answers: 0,
             attribution: TimeAttribution::default(),
             protocol: None,
             greeting: OptionalTime::default(),
@@ -384,7 +387,7 @@ impl Stream {
 
     /// The current exchange, or the last one of a stream that is over.
     pub fn current_exchange(&self) -> Option<Exchange> {
-        self.exchanges.current()
+        self.exchanges.current().filter(|exchange| !exchange.is_of_tls)
     }
 
     /// Its application protocol, as far as it is known.

@@ -50,7 +50,7 @@ fn waits(request: &SlowRequest) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use model::Evidence;
+    use model::{Evidence, StatusCount};
 
     use super::super::rule;
     use super::*;
@@ -62,6 +62,7 @@ mod tests {
         let mut evidence = healthy();
         let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
         stream.exchanges = 10 + others;
+        stream.statuses = vec![StatusCount { status: 200, count: 10 + others }];
         stream.span_us = 20_200_000 + late * 300_000;
         set_time(&mut stream.from_server, TimeCategory::ServerThink, 20_000_000 + late * 300_000);
         set_time(&mut stream.from_server, TimeCategory::Network, 200_000);
