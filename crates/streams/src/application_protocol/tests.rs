@@ -245,3 +245,29 @@ fn an_alert_ends_a_handshake() {
     assert_eq!((tls.alert, tls.duration()), (Some(alert), None));
     assert!(!protocol.is_in_handshake());
 }
+
+#[test]
+fn tickets_and_the_version_are_known_where_only_the_first_bytes_are_captured() {
+    let last = |server_length: u32, reply: &[Vec<u8>]| {
+        let mut protocol = ApplicationProtocol::default();
+        send(&mut protocol, Client, &hello(0), 10 * MS, 0, true);
+        let mut begins = |sender, bytes: &[u8], length: u32| {
+            let bytes = bytes.get(..60).unwrap_or(bytes);
+            let (at, exchange, begins_request) = (50 * MS, 1, sender == Client);
+            protocol.take(&Payload { sender, bytes, length, at, exchange, begins_request });
+            protocol.tls().map(TlsHandshake::latest)
+        };
+        begins(Server, &record(22, &[2; 90]), 1400);
+        let reply = reply.concat();
+        let of_reply = begins(Client, &reply, reply.len() as u32);
+        (of_reply, begins(Server, &record(23, &[0; 250]), server_length))
+    };
+    let (handshake, data, tickets) =
+        (Some(TlsPart::Handshake), Some(TlsPart::Data), Some(TlsPart::Tickets));
+    let reply_1_3 = [change(), record(23, &[0; 50])];
+    assert_eq!(last(510, &reply_1_3), (handshake, tickets));
+    assert_eq!(last(255, &reply_1_3), (handshake, data), "one record");
+    assert_eq!(last(700, &reply_1_3), (handshake, data));
+    let reply_1_2 = [record(22, &[16; 20]), change(), record(22, &[9; 40])];
+    assert_eq!(last(510, &reply_1_2), (handshake, data));
+}

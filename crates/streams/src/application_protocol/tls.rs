@@ -44,8 +44,11 @@ pub struct TlsHandshake {
     ends: Ends<TlsEnd>,
     /// An incomplete ClientHello.
     hello: Vec<u8>,
-    /// Whether the server encrypts before the client has ended the handshake: TLS 1.3.
-    encrypts_early: bool,
+    /// Whether it is TLS 1.3: the server encrypts before the client has ended the handshake, and the client
+    /// encrypts what it replies.
+    is_1_3: bool,
+    /// Whether the client has replied to the server in the clear.
+    has_clear_reply: bool,
     tickets: Tickets,
     latest: TlsPart,
 }
@@ -105,7 +108,8 @@ impl TlsHandshake {
             has_response: false,
             ends: Ends::default(),
             hello: Vec::new(),
-            encrypts_early: false,
+            is_1_3: false,
+            has_clear_reply: false,
             tickets: Tickets::Expected,
             latest: TlsPart::Handshake,
         };
@@ -127,7 +131,7 @@ impl TlsHandshake {
 
     /// Whether more of it, or its session tickets, may come.
     pub(super) fn is_followed(&self) -> bool {
-        let may_have_tickets = self.encrypts_early && !matches!(self.tickets, Tickets::Over);
+        let may_have_tickets = self.is_1_3 && !matches!(self.tickets, Tickets::Over);
         !self.is_over() || (may_have_tickets && self.alert.is_none())
     }
 
@@ -185,6 +189,9 @@ impl TlsHandshake {
             length = length.saturating_sub(whole);
             rest = rest.get(whole as usize..).unwrap_or_default();
         }
+        if rest.is_empty() {
+            self.take_not_captured(payload, length);
+        }
         if self.is_over() {
             self.hello = Vec::new();
         }
@@ -213,20 +220,21 @@ impl TlsHandshake {
             _ => {}
         }
         self.has_response |= !is_client;
-        self.encrypts_early |= is_encrypted && !is_client;
-        if (is_encrypted && is_client && self.has_response)
-            || self.ends.iter().all(|end| end.has_changed_cipher) && !self.encrypts_early
-        {
+        let is_reply = is_client && self.has_response;
+        self.has_clear_reply |= is_reply && content == ContentType::Handshake;
+        self.is_1_3 |= is_encrypted && !self.has_clear_reply && (is_reply || !is_client);
+        // After a reply in the clear, an end that encrypts data has ended the handshake, if only the other one's
+        // end of it was not captured.
+        let ends = is_encrypted && (is_reply || self.has_clear_reply);
+        if ends || (self.ends.iter().all(|end| end.has_changed_cipher) && !self.is_1_3) {
             self.completed.get_or_set(payload.at);
         }
-        // With TLS 1.2 a client that encrypts sends a request, before the server has ended the handshake, too.
-        let is_request = is_encrypted && is_client && !self.encrypts_early;
-        if is_request { TlsPart::Data } else { TlsPart::Handshake }
+        if is_encrypted && !self.is_1_3 { TlsPart::Data } else { TlsPart::Handshake }
     }
 
     /// Takes a record after the handshake; the last one of TLS 1.2 belongs to it.
     fn take_ticket(&mut self, payload: &Payload<'_>, content: ContentType, length: u16) -> TlsPart {
-        if content == ContentType::Handshake && !self.encrypts_early {
+        if content == ContentType::Handshake && !self.is_1_3 {
             return TlsPart::Handshake;
         }
         let (is_client, at) = (payload.sender == self.client, payload.at);
@@ -253,6 +261,17 @@ impl TlsHandshake {
             _ => Tickets::Over,
         };
         self.part_of_tickets(payload.sender)
+    }
+
+    /// The rest of some data was not captured: after a ticket, it is more of them if its length is.
+    fn take_not_captured(&mut self, payload: &Payload<'_>, length: u32) {
+        let Tickets::Some(known, ..) = self.tickets else { return };
+        let whole = tls::HEADER_BYTES as u32 + u32::from(known);
+        let is_more = length.is_multiple_of(whole);
+        for _ in 0..length.div_ceil(whole).min(TICKETS.end() + 1) {
+            let record = if is_more { known } else { 0 };
+            self.latest = self.take_ticket(payload, ContentType::ApplicationData, record);
+        }
     }
 
     fn part_of_tickets(&self, sender: Side) -> TlsPart {
