@@ -5,6 +5,7 @@
 //! - [`tcp`]: segments and their options
 //! - [`udp`]: datagrams of UDP
 //! - [`icmp`]: echoes, errors and the packets that they quote
+//! - `plain`: segments whose headers are as those of almost all
 //! - [`build`]: packets of probes, as bytes
 //! - [`checksum`]: checksums of TCP and UDP
 //!
@@ -19,6 +20,7 @@ mod error;
 pub mod icmp;
 pub mod ip;
 mod link;
+mod plain;
 pub mod tcp;
 mod tunnel;
 pub mod udp;
@@ -28,6 +30,7 @@ pub use decode::{Decoded, decode, plain_segment};
 pub use encapsulation::Encapsulation;
 pub use error::DecodeError;
 pub use ip::{Fragment, Ip};
+pub use plain::{PlainEnds, PlainSegment, identity};
 pub use tcp::Tcp;
 pub use udp::Udp;
 

@@ -8,7 +8,11 @@ pub const PROTOCOL: u8 = 6;
 /// Offset of the checksum in the header.
 pub const CHECKSUM_OFFSET: usize = 16;
 /// Bytes of a header without options.
-const HEADER_BYTES: usize = 20;
+pub(super) const HEADER_BYTES: usize = 20;
+/// Bytes of time stamps alone, with their padding (RFC 7323, appendix A).
+pub(super) const PLAIN_OPTION_BYTES: usize = 12;
+/// The first of them: two bytes of padding, kind 8, length 10.
+pub(super) const PLAIN_OPTION: [u8; 4] = [1, 1, 8, 10];
 
 /// Flags of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,6 +34,8 @@ impl Flags {
     /// Congestion window reduced.
     pub const CWR: Self = Flags(0x080);
 
+    /// All of them: the nine bits behind the data offset and the reserved bits.
+    pub const ALL: Self = Flags(0x1ff);
     /// [`Flags::FIN`] and [`Flags::RST`].
     pub const FIN_OR_RST: Self = Flags(0x005);
 
@@ -72,9 +78,9 @@ pub struct Tcp<'a> {
     /// The data that was captured.
     pub payload: &'a [u8],
     /// Options; may be truncated.
-    options: &'a [u8],
+    pub(super) options: &'a [u8],
     /// Whether only a part of the header was captured.
-    header_truncated: bool,
+    pub(super) header_truncated: bool,
 }
 
 /// An option of a segment.
@@ -111,7 +117,7 @@ impl Sack<'_> {
 /// Ethernet frames carry 46 bytes or more, 42 with a VLAN tag: what is left behind IPv4's 20.
 const PADDED_BYTES: [u32; 2] = [26, 22];
 /// So much of it a segment without data may have as padding.
-const MAX_PADDING: u32 = PADDED_BYTES[0] - HEADER_BYTES as u32;
+pub(super) const MAX_PADDING: u32 = PADDED_BYTES[0] - HEADER_BYTES as u32;
 
 /// Whether these bytes are the padding of a short Ethernet frame that a device on the path counted in
 /// the IP length: zeros that no end pushed.
@@ -155,7 +161,7 @@ impl<'a> Tcp<'a> {
             destination: u16::from_be_bytes([head[2], head[3]]),
             sequence: u32::from_be_bytes([head[4], head[5], head[6], head[7]]),
             acknowledgement: u32::from_be_bytes([head[8], head[9], head[10], head[11]]),
-            flags: Flags(u16::from_be_bytes([head[12], head[13]]) & 0x1ff),
+            flags: Flags(u16::from_be_bytes([head[12], head[13]]) & Flags::ALL.0),
             window: u16::from_be_bytes([head[14], head[15]]),
             length,
             payload: payload.get(..length as usize).unwrap_or(payload),
@@ -184,7 +190,7 @@ impl<'a> Tcp<'a> {
     /// Whether it has time stamps and no other option, as most segments do.
     #[inline]
     pub fn has_only_time_stamps(&self) -> bool {
-        self.options.len() == 12 && matches!(self.options, [1, 1, 8, 10, ..])
+        self.options.len() == PLAIN_OPTION_BYTES && self.options.starts_with(&PLAIN_OPTION)
     }
 
     /// Its time stamps; first where almost all segments have them.

@@ -251,6 +251,60 @@ const LINKS: [LinkType; 14] = [
     LinkType::LINUX_SLL2,
 ];
 
+/// Whether these bytes hold a plain segment; it is the one that [`decode`] finds.
+#[track_caller]
+fn is_plain(link: LinkType, bytes: &[u8]) -> bool {
+    let Some(plain) = PlainSegment::of(link, bytes) else { return false };
+    let decoded = decode(link, bytes, bytes.len() as u32).expect("an IP packet");
+    let tcp = Tcp::of(&decoded.ip).expect("TCP");
+    assert_eq!(plain.parts(), (decoded.ip, tcp));
+    assert_eq!((plain.payload(), plain.time_stamps()), (tcp.payload, tcp.time_stamps()));
+    assert_eq!(plain.identity(), identity(&decoded.ip, &tcp));
+    assert_eq!(PlainEnds::of(link, bytes), Some(plain.ends()));
+    let (ends, back) = (plain.ends(), PlainEnds::new(plain.destination(), plain.source()));
+    assert_eq!((ends.reversed(), ends.symmetric_hash()), (back, back.symmetric_hash()));
+    assert_eq!(plain.header_bytes() + plain.length(), 20 + decoded.ip.length);
+    true
+}
+
+#[test]
+fn plain_segments_are_what_decoding_finds() {
+    const STAMPS: [u8; 12] = [1, 1, 8, 10, 0, 0, 1, 2, 0, 0, 3, 4];
+    let of = |options: &[u8], data: &[u8]| frame(0x0800, &v4(6, &segment(options, data)));
+    let whole = of(&STAMPS, b"some data");
+    assert!(is_plain(LinkType::ETHERNET, &whole) && is_plain(LinkType::RAW, &whole[14..]));
+    assert!(is_plain(LinkType::ETHERNET, &of(&[], b"")));
+    assert!(is_plain(LinkType::ETHERNET, &of(&[], b"seven b")));
+    // Less data than was sent, or padding after it.
+    assert!(is_plain(LinkType::ETHERNET, &whole[..14 + 20 + 32 + 3]));
+    assert!(is_plain(LinkType::ETHERNET, &[whole.clone(), vec![0; 9]].concat()));
+    // A header that is cut, other options, what may be padding, fragments, other protocols and links.
+    assert!(!is_plain(LinkType::ETHERNET, &whole[..14 + 20 + 31]));
+    assert!(!is_plain(LinkType::ETHERNET, &of(&[2, 4, 5, 0xb4], b"")));
+    assert!(!is_plain(LinkType::ETHERNET, &of(&[1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2], b"")));
+    assert!(!is_plain(LinkType::ETHERNET, &of(&[], &[0; 6])));
+    assert!(!is_plain(LinkType::LINUX_SLL, &whole));
+    for (place, value) in [(12, 0x86), (14, 0x46), (16, 0), (20, 0x20), (21, 1), (23, 17)] {
+        let mut other = whole.clone();
+        (other[place], other[17]) = (value, if place == 16 { 0 } else { other[17] });
+        assert!(PlainSegment::of(LinkType::ETHERNET, &other).is_none(), "byte {place}");
+    }
+}
+
+/// Ends that are found without decoding are those of the segment, and such a segment can be decoded.
+fn ends_are_right(link: LinkType, bytes: &[u8]) {
+    if let Some(ends) = PlainEnds::of(link, bytes) {
+        let decoded = decode(link, bytes, bytes.len() as u32).expect("an IP packet");
+        let tcp = Tcp::of(&decoded.ip).expect("TCP");
+        let (IpAddr::V4(from), IpAddr::V4(to)) = (decoded.ip.source, decoded.ip.destination) else {
+            panic!("{:?}", decoded.ip);
+        };
+        let end = |ip: std::net::Ipv4Addr, port| u64::from(ip.to_bits()) << 16 | u64::from(port);
+        assert_eq!(ends, PlainEnds::new(end(from, tcp.source), end(to, tcp.destination)));
+        assert!(ends.has_port(tcp.source) && ends.has_port(tcp.destination));
+    }
+}
+
 fn decode_any(link: LinkType, bytes: &[u8], length: u32) {
     if let Ok(decoded) = decode(link, bytes, length) {
         assert!(decoded.ip.payload.len() <= bytes.len());
@@ -284,6 +338,8 @@ proptest! {
         let at = at % packet.len();
         packet[at] = value;
         packet.truncate(packet.len() - cut % packet.len());
+        is_plain(LinkType::RAW, &packet);
+        ends_are_right(LinkType::RAW, &packet);
         decode_any(LinkType::RAW, &packet, packet.len() as u32);
     }
 }
