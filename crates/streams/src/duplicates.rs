@@ -7,11 +7,8 @@
 //! also if its sender had no reason to send it again: no timer is that short, and no packet of the other
 //! end came in between. A SYN is never retransmitted as soon as its duplicate comes.
 
-use std::hash::{BuildHasher as _, Hasher as _};
-
-use hashbrown::DefaultHashBuilder;
 use wire::packet::tcp::Flags;
-use wire::packet::{Ip, Tcp};
+use wire::packet::{Ip, Tcp, identity};
 
 use crate::time::Nanos;
 
@@ -37,22 +34,13 @@ pub(crate) struct DuplicateFilter {
     /// Their hop limits.
     hops: [u8; MAX_PACKETS],
     next: u8,
-    /// A bit for each: whether the end with the higher port sent it.
-    senders: u16,
 }
 
 impl DuplicateFilter {
     /// Whether this packet is a duplicate of an earlier one; if not, it is remembered.
     #[inline(always)]
-    pub(crate) fn is_duplicate(
-        &mut self,
-        build: &DefaultHashBuilder,
-        ip: &Ip<'_>,
-        tcp: &Tcp<'_>,
-        timestamps: Option<(u32, u32)>,
-        at: Nanos,
-    ) -> bool {
-        let hash = header_hash(build, ip, tcp, timestamps);
+    pub(crate) fn is_duplicate(&mut self, ip: &Ip<'_>, tcp: &Tcp<'_>, at: Nanos) -> bool {
+        let hash = hash_of(&identity(ip, tcp));
         let now = (at >> TICK_BITS) as u32;
         // Equal hashes are rare: all are compared at once first.
         if self.hashes.iter().fold(false, |found, known| found | (*known == hash)) {
@@ -73,34 +61,24 @@ impl DuplicateFilter {
                 return true;
             }
         }
-        self.keep(hash, now, ip.ttl, tcp);
+        self.keep(hash, now, ip.ttl);
         false
     }
 
     /// Remembers a packet that cannot be a duplicate: it goes beyond all before it.
     #[inline(always)]
-    pub(crate) fn remember(
-        &mut self,
-        build: &DefaultHashBuilder,
-        ip: &Ip<'_>,
-        tcp: &Tcp<'_>,
-        timestamps: Option<(u32, u32)>,
-        at: Nanos,
-    ) {
-        let hash = header_hash(build, ip, tcp, timestamps);
-        self.keep(hash, (at >> TICK_BITS) as u32, ip.ttl, tcp);
+    pub(crate) fn remember(&mut self, identity: &[u64; 4], hops: u8, at: Nanos) {
+        self.keep(hash_of(identity), (at >> TICK_BITS) as u32, hops);
     }
 
     #[inline(always)]
-    fn keep(&mut self, hash: u32, now: u32, ttl: u8, tcp: &Tcp<'_>) {
+    fn keep(&mut self, hash: u32, now: u32, ttl: u8) {
         let slot = usize::from(self.next) % MAX_PACKETS;
         if let (Some(known), Some(then), Some(hops)) =
             (self.hashes.get_mut(slot), self.times.get_mut(slot), self.hops.get_mut(slot))
         {
             (*known, *then, *hops) = (hash, now, ttl);
         }
-        let bit = 1 << slot;
-        self.senders = self.senders & !bit | if is_of_higher_port(tcp) { bit } else { 0 };
         self.next = self.next.wrapping_add(1);
     }
 
@@ -108,40 +86,40 @@ impl DuplicateFilter {
     fn was_not_answered(&self, slot: usize, tcp: &Tcp<'_>) -> bool {
         let next = usize::from(self.next) % MAX_PACKETS;
         let since = (slot + 1..slot + MAX_PACKETS).map(|slot| slot % MAX_PACKETS);
-        let is_of_sender = |slot: usize| {
-            let was_higher = (self.senders >> slot) & 1 == 1;
-            was_higher == is_of_higher_port(tcp)
-        };
+        let sender = sender_of(tcp.source.swap_bytes(), tcp.destination.swap_bytes());
+        let is_of_sender =
+            |slot: usize| self.hashes.get(slot).is_some_and(|hash| hash & SENDER == sender);
         tcp.source != tcp.destination && since.take_while(|slot| *slot != next).all(is_of_sender)
     }
 }
 
-/// Whether its sender is the end with the higher port.
-fn is_of_higher_port(tcp: &Tcp<'_>) -> bool {
-    tcp.source > tcp.destination
+/// The bit of a hash that is always set: 0 is the hash of an empty slot.
+const IN_USE: u32 = 1;
+/// The bit that shows the sender: its side may not be known before the second packet.
+const SENDER: u32 = 2;
+
+/// A hash of what a duplicate has in common with its original (see [`identity`]).
+#[inline(always)]
+fn hash_of(identity: &[u64; 4]) -> u32 {
+    // Multilinear hashing: the upper half of a sum of products depends on all of each number.
+    let [numbers, rest, times, ports] = *identity;
+    let sum = numbers
+        .wrapping_mul(FACTORS[0])
+        .wrapping_add(rest.wrapping_mul(FACTORS[1]))
+        .wrapping_add(times.wrapping_mul(FACTORS[2]))
+        .wrapping_add(ports.wrapping_mul(FACTORS[3]));
+    (sum >> 32) as u32 & !SENDER | IN_USE | sender_of(ports as u16, (ports >> 16) as u16)
 }
 
-/// A hash of all that a duplicate has in common with its original; never 0, the hash of an empty
-/// slot.
+/// The bit of one of both senders, who have these ports in the same order of bytes.
 #[inline(always)]
-fn header_hash(
-    build: &DefaultHashBuilder,
-    ip: &Ip<'_>,
-    tcp: &Tcp<'_>,
-    timestamps: Option<(u32, u32)>,
-) -> u32 {
-    let mut hasher = build.build_hasher();
-    let numbers = u64::from(tcp.sequence) | (u64::from(tcp.acknowledgement) << 32);
-    let rest =
-        u64::from(tcp.window) | (u64::from(tcp.flags.0) << 16) | (u64::from(tcp.length) << 32);
-    let (value, echo) = timestamps.unwrap_or_default();
-    let timestamps = u64::from(value) | (u64::from(echo) << 32);
-    hasher.write_u128(u128::from(numbers) | u128::from(rest) << 64);
-    // The port tells the sender: its side may not be known before the second packet.
-    let sender = u64::from(ip.id.unwrap_or(0)) | (u64::from(tcp.source) << 32);
-    hasher.write_u128(u128::from(timestamps) | u128::from(sender) << 64);
-    hasher.finish() as u32 | 1
+fn sender_of(source: u16, destination: u16) -> u32 {
+    if source > destination { SENDER } else { 0 }
 }
+
+/// Odd numbers without a pattern: digits of pi.
+const FACTORS: [u64; 4] =
+    [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7345, 0xa409_3822_299f_31d1, 0x082e_fa98_ec4e_6c89];
 
 #[cfg(test)]
 mod tests {
@@ -179,12 +157,12 @@ mod tests {
 
     /// Whether the last of these packets is a duplicate of an earlier one.
     fn is_duplicate(packets: &[(Vec<u8>, Nanos)]) -> bool {
-        let (mut filter, build) = (DuplicateFilter::default(), DefaultHashBuilder::default());
+        let mut filter = DuplicateFilter::default();
         let mut last = false;
         for (bytes, at) in packets {
             let decoded = decode(LinkType::RAW, bytes, bytes.len() as u32).expect("IP");
             let tcp = Tcp::of(&decoded.ip).expect("TCP");
-            last = filter.is_duplicate(&build, &decoded.ip, &tcp, tcp.time_stamps(), *at);
+            last = filter.is_duplicate(&decoded.ip, &tcp, *at);
         }
         last
     }

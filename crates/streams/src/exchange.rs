@@ -175,6 +175,13 @@ impl Exchanges {
         Some(exchange.requester)
     }
 
+    /// The exchange of the latest message, whose number is the last. Its response is one message, or none yet.
+    pub(crate) fn end_messages(&mut self, exchange: Exchange) {
+        self.count = exchange.number.wrapping_add(1);
+        self.ended_before = OptionalTime::default();
+        self.current = Some(exchange);
+    }
+
     /// The requester of the current exchange.
     pub(crate) fn requester(&self) -> Option<Side> {
         self.current.as_ref().map(|exchange| exchange.requester)

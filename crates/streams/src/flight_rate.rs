@@ -84,6 +84,15 @@ impl FlightRate {
         }
     }
 
+    /// The same for what is no part of a transfer: no flight goes on over it.
+    #[inline]
+    pub(crate) fn pass_over(&mut self, until: Sequence, at: Nanos) {
+        if until > self.acknowledged {
+            self.acknowledged = until;
+            self.begin(at);
+        }
+    }
+
     fn begin(&mut self, at: Nanos) {
         (self.began, self.last, self.bytes, self.acks) = (at, at, 0, 0);
     }

@@ -51,6 +51,16 @@ impl Transfer {
             throughput.acknowledged(until, at);
         }
     }
+
+    /// The peer has acknowledged everything before `until`; the last of it is no part of the transfer.
+    #[inline]
+    pub(crate) fn pass_over(&mut self, until: Sequence, at: Nanos) {
+        self.flight_rate.pass_over(until, at);
+        self.plateau.acknowledged(until, at);
+        if let Some(throughput) = &mut self.throughput {
+            throughput.pass_over(until);
+        }
+    }
 }
 
 /// The time in which less is sent in a round trip than before a loss.

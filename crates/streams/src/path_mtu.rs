@@ -8,6 +8,8 @@ use crate::sequence::Sequence;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PathMtu {
     full_size: FullSize,
+    /// Where the one ends that is in flight.
+    full_size_end: Sequence,
     /// The last run of segments that were larger than the one before them.
     run: Run,
     /// Bytes of the last new segment.
@@ -17,13 +19,13 @@ pub struct PathMtu {
 }
 
 /// What became of the first full-size segment.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum FullSize {
     /// None was sent, or the one that was sent has been retransmitted in smaller pieces.
     #[default]
     NotSent,
-    /// One is in flight that ends here.
-    InFlight { end: Sequence },
+    /// One is in flight.
+    InFlight,
     /// One was acknowledged: full-size segments arrive.
     Arrived,
 }
@@ -47,29 +49,57 @@ impl PathMtu {
     /// New data passes; no packet may have more than `mss` bytes of it.
     #[inline(always)]
     pub(crate) fn sent(&mut self, from: Sequence, to: Sequence, length: u32, mss: u32) {
-        if length == self.run.length && from == self.run.to {
-            self.run.to = to;
-        } else if length > self.last_length && length <= mss {
-            self.run = Run { from, to, length };
+        if length <= mss {
+            self.sent_small(from, to, length);
+        } else {
+            if length == self.run.length && from == self.run.to {
+                self.run.to = to;
+            }
+            self.last_length = length;
         }
-        self.last_length = length;
         if let FullSize::NotSent = self.full_size
             && length >= mss / 10 * 9
         {
-            self.full_size = FullSize::InFlight { end: from.plus(mss.min(length)) };
+            self.full_size = FullSize::InFlight;
+            self.full_size_end = from.plus(mss.min(length));
         }
+    }
+
+    /// The same for no more than [`PathMtu::max_small`] bytes.
+    #[inline(always)]
+    pub(crate) fn sent_small(&mut self, from: Sequence, to: Sequence, length: u32) {
+        if length == self.run.length && from == self.run.to {
+            self.run.to = to;
+        } else if length > self.last_length {
+            self.run = Run { from, to, length };
+        }
+        self.last_length = length;
     }
 
     /// Everything before `to` was acknowledged, for the first time; `in_flight` bytes after it were sent.
     #[inline]
     pub(crate) fn acknowledged(&mut self, to: Sequence, in_flight: u64, mss: u32) {
-        if let FullSize::InFlight { end } = self.full_size {
-            if end <= to {
+        if self.is_in_flight() {
+            if self.full_size_end <= to {
                 self.full_size = FullSize::Arrived;
             } else {
                 let full = in_flight / u64::from(mss.max(1));
                 self.passed_over = u32::try_from(full).unwrap_or(u32::MAX);
             }
+        }
+    }
+
+    /// Whether a full-size segment is in flight.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.full_size == FullSize::InFlight
+    }
+
+    /// Most bytes of a segment that shows nothing new of full-size ones.
+    pub(crate) fn max_small(&self, mss: u32) -> u32 {
+        match self.full_size {
+            FullSize::NotSent => (mss / 10 * 9).saturating_sub(1),
+            FullSize::InFlight => 0,
+            FullSize::Arrived => u32::MAX,
         }
     }
 
@@ -81,9 +111,7 @@ impl PathMtu {
             return;
         }
         self.resegmented = self.resegmented.saturating_add(1);
-        if let FullSize::InFlight { end } = self.full_size
-            && run.contains_end(end)
-        {
+        if self.is_in_flight() && run.contains_end(self.full_size_end) {
             self.full_size = FullSize::NotSent;
         }
     }
@@ -103,7 +131,7 @@ impl PathMtu {
     pub fn full_size_arrived(&self) -> Option<bool> {
         match self.full_size {
             FullSize::NotSent => None,
-            FullSize::InFlight { .. } => Some(false),
+            FullSize::InFlight => Some(false),
             FullSize::Arrived => Some(true),
         }
     }

@@ -38,10 +38,12 @@ impl std::ops::Deref for RoundTripTimer {
     }
 }
 
-/// Segments in flight that are timed, oldest first.
-#[derive(Debug, Clone, Copy, Default)]
+/// Segments in flight that are timed, oldest first. Of a request or a response there is often one: the
+/// others take no room until there are more.
+#[derive(Debug, Clone, Default)]
 struct TimedSegments {
-    segments: [TimedSegment; MAX_TIMED_SEGMENTS],
+    first: TimedSegment,
+    more: Option<Box<[TimedSegment; MAX_TIMED_SEGMENTS - 1]>>,
     used: u8,
 }
 
@@ -54,20 +56,35 @@ struct TimedSegment {
 impl TimedSegments {
     #[inline(always)]
     fn iter(&self) -> impl DoubleEndedIterator<Item = &TimedSegment> {
-        self.segments.iter().take(usize::from(self.used))
+        let used = usize::from(self.used);
+        let first = std::slice::from_ref(&self.first).get(..used.min(1)).unwrap_or_default();
+        let more = self.more.as_ref().and_then(|more| more.get(..used.saturating_sub(1)));
+        first.iter().chain(more.unwrap_or_default())
     }
 
     /// Adds a segment if there is room.
     #[inline(always)]
     fn push(&mut self, segment: TimedSegment) {
-        if let Some(free) = self.segments.get_mut(usize::from(self.used)) {
-            *free = segment;
-            self.used += 1;
+        if self.used == 0 {
+            (self.first, self.used) = (segment, 1);
+        } else {
+            self.push_another(segment);
         }
     }
 
+    fn push_another(&mut self, segment: TimedSegment) {
+        if usize::from(self.used) < MAX_TIMED_SEGMENTS {
+            let more = self.more.get_or_insert_default();
+            if let Some(free) = more.get_mut(usize::from(self.used) - 1) {
+                *free = segment;
+                self.used += 1;
+            }
+        }
+    }
+
+    #[inline(never)]
     fn retain(&mut self, keep: impl Fn(&TimedSegment) -> bool) {
-        let all = *self;
+        let all = self.clone();
         self.used = 0;
         all.iter().filter(|segment| keep(segment)).for_each(|segment| self.push(*segment));
     }
@@ -75,20 +92,17 @@ impl TimedSegments {
     /// Removes the segments that end at this number or before, and returns the last of them.
     #[inline(always)]
     fn remove_until(&mut self, to: Sequence) -> Option<TimedSegment> {
-        // Of a request or a response there is often one.
-        if self.used == 1 && self.segments[0].end <= to {
+        if self.used == 1 && self.first.end <= to {
             self.used = 0;
-            return Some(self.segments[0]);
+            return Some(self.first);
         }
-        let (mut covered, mut last) = (0, None);
-        for segment in self.iter().take_while(|segment| segment.end <= to) {
-            covered += 1;
-            last = Some(*segment);
-        }
-        // No more are covered than there are.
-        self.segments.copy_within(usize::from(covered).., 0);
-        self.used -= covered;
-        last
+        if self.used > 1 { self.remove_some_until(to) } else { None }
+    }
+
+    fn remove_some_until(&mut self, to: Sequence) -> Option<TimedSegment> {
+        let last = self.iter().take_while(|segment| segment.end <= to).last().copied()?;
+        self.retain(|segment| segment.end > to);
+        Some(last)
     }
 }
 
@@ -134,10 +148,12 @@ pub struct LossEpisodes {
 impl LoadStatistics {
     #[inline(always)]
     fn add(&mut self, sample: Nanos, min: Nanos, flight: u64) {
+        // No flight is longer than what fits; a signed number is converted faster.
+        let flight = i64::try_from(flight).unwrap_or(i64::MAX);
         let (time, flight) = (sample as f64 * 1e-6, flight as f64 * (1.0 / 1024.0));
         self.samples = self.samples.saturating_add(1);
-        self.last_is_inflated =
-            sample > min.saturating_mul(2) && sample.saturating_sub(min) > MIN_QUEUE_DELAY;
+        // More than twice the shortest.
+        self.last_is_inflated = sample.saturating_sub(min) > min.max(MIN_QUEUE_DELAY);
         self.inflated = self.inflated.saturating_add(u32::from(self.last_is_inflated));
         self.time += time;
         self.flight += flight;
@@ -216,6 +232,37 @@ impl RoundTripTimer {
         }
     }
 
+    /// Whether all that is in flight is this segment, which ends here and was sent then; `None`: nothing is.
+    pub(crate) fn is_timing_only(&self, segment: Option<(Sequence, Nanos)>) -> bool {
+        match segment {
+            None => self.timed.used == 0,
+            Some((end, sent_at)) => {
+                let first = &self.timed.first;
+                self.timed.used == 1 && first.end == end && first.sent_at == sent_at
+            }
+        }
+    }
+
+    /// Hands over what was measured.
+    pub(crate) fn take_times(&mut self) -> RoundTripTimes {
+        std::mem::take(&mut self.times)
+    }
+
+    /// Takes it back, after messages of one segment each: the last one ends here, was sent then, and is in
+    /// flight or acknowledged.
+    pub(crate) fn end_ping_pong(
+        &mut self,
+        times: RoundTripTimes,
+        sent: Option<(Sequence, Nanos)>,
+        is_in_flight: bool,
+    ) {
+        self.times = times;
+        if let Some((end, sent_at)) = sent {
+            self.timed.first = TimedSegment { end, sent_at };
+        }
+        self.timed.used = is_in_flight.into();
+    }
+
     /// Data before `end` was retransmitted: an acknowledgement may be for either transmission.
     #[inline]
     pub(crate) fn retransmitted(&mut self, end: Sequence) {
@@ -270,7 +317,7 @@ impl RoundTripTimes {
             return None;
         }
         self.samples += 1;
-        self.min = self.min().map_or(sample, |min| min.min(sample)).into();
+        self.min.shorten_to(sample);
         self.add_under_load(sample, flight);
         match self.smoothed() {
             None => {
@@ -279,7 +326,7 @@ impl RoundTripTimes {
             }
             Some(smoothed) => {
                 // No sample is longer than ten minutes: nothing here overflows.
-                let off = (smoothed - sample).abs();
+                let off = (smoothed - sample).wrapping_abs();
                 self.variation += (off - self.variation) / 4;
                 self.smoothed = (smoothed + (sample - smoothed) / 8).into();
             }
@@ -312,10 +359,13 @@ impl RoundTripTimes {
     /// Adds a time that shows load, and may not be that of the path alone.
     #[inline(always)]
     fn add_under_load(&mut self, sample: Nanos, flight: u64) {
-        self.max = self.max().map_or(sample, |max| max.max(sample)).into();
+        self.max.lengthen_to(sample);
         if self.samples > SAMPLES_BEFORE_LOAD {
             let min = self.min().unwrap_or(sample);
-            self.load.get_or_insert_default().add(sample, min, flight);
+            match &mut self.load {
+                Some(load) => load.add(sample, min, flight),
+                None => self.load.insert(Box::default()).add(sample, min, flight),
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a segment is, and how many of each kind one end sent.
 
+use std::ops::{Deref, DerefMut};
+
 use crate::time::Nanos;
 
 /// What a segment is in the stream of its sender, as seen at the capture point. The decision is
@@ -49,7 +51,8 @@ impl SegmentKind {
     }
 }
 
-/// Packets of one end by kind.
+/// Packets of one end by kind. Most ends have the first few alone: the others take no room until one is
+/// counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SegmentCounts {
     /// Packets, duplicate ones left out.
@@ -60,6 +63,26 @@ pub struct SegmentCounts {
     pub new_bytes: u64,
     /// Packets with data.
     pub data_packets: u64,
+    rare: Option<Box<RareCounts>>,
+}
+
+impl Deref for SegmentCounts {
+    type Target = RareCounts;
+
+    fn deref(&self) -> &RareCounts {
+        self.rare.as_deref().unwrap_or(&RareCounts::NONE)
+    }
+}
+
+impl DerefMut for SegmentCounts {
+    fn deref_mut(&mut self) -> &mut RareCounts {
+        self.rare.get_or_insert_default()
+    }
+}
+
+/// Counts that most ends do not have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RareCounts {
     /// Fast retransmissions.
     pub fast_retransmissions: u32,
     /// RTO retransmissions.
@@ -98,7 +121,27 @@ pub struct SegmentCounts {
     pub duplicate_sacks: u32,
 }
 
-impl SegmentCounts {
+impl RareCounts {
+    const NONE: RareCounts = RareCounts {
+        fast_retransmissions: 0,
+        rto_retransmissions: 0,
+        retransmissions_kind_unknown: 0,
+        originals_not_captured: 0,
+        reordered: 0,
+        late: 0,
+        late_originals: 0,
+        missing_began: 0,
+        already_acknowledged: 0,
+        duplicate_packets: 0,
+        duplicate_bytes: 0,
+        window_probes: 0,
+        keep_alives: 0,
+        duplicate_acks: 0,
+        zero_windows: 0,
+        ecn_ce_marks: 0,
+        duplicate_sacks: 0,
+    };
+
     /// All retransmissions.
     pub fn retransmitted(&self) -> u64 {
         [
@@ -111,7 +154,9 @@ impl SegmentCounts {
         .iter()
         .sum()
     }
+}
 
+impl SegmentCounts {
     /// Packets, duplicate ones included.
     pub fn captured_packets(&self) -> u64 {
         self.packets.saturating_add(self.duplicate_packets.into())

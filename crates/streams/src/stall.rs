@@ -87,13 +87,15 @@ impl StallSum {
     }
 }
 
+/// No delayed acknowledgement comes sooner.
+pub(crate) const MIN_ACK_DELAY: Nanos = 30_000_000;
 /// How late a delayed acknowledgement comes, beyond the round trip: 40 ms of Linux and newer
 /// Windows, 100 ms of the BSDs and macOS, 200 ms of older Windows.
 const ACK_DELAYS: [RangeInclusive<Nanos>; 3] =
-    [30_000_000..=60_000_000, 85_000_000..=115_000_000, 150_000_000..=215_000_000];
+    [MIN_ACK_DELAY..=60_000_000, 85_000_000..=115_000_000, 150_000_000..=215_000_000];
 /// The same where the round trip is a small part of it: no path explains such a time, and ticks of
 /// the timer stretch it.
-const ACK_DELAYS_NEAR: RangeInclusive<Nanos> = 30_000_000..=260_000_000;
+const ACK_DELAYS_NEAR: RangeInclusive<Nanos> = MIN_ACK_DELAY..=260_000_000;
 /// That part of the delay.
 const NEAR_PART: Nanos = 4;
 /// An end with Nagle's algorithm has so many segments released for each that is captured as sent at once.
@@ -134,6 +136,26 @@ fn ack_delay(own: &Direction, path: Option<Nanos>, after: Nanos) -> Option<Nanos
 }
 
 impl StallDetector {
+    /// Whether the last data of this end was a message, sent then and not acknowledged alone; `None`: data of
+    /// the peer followed.
+    pub(crate) fn is_of_message(&self, sent_at: Option<Nanos>) -> bool {
+        self.small_sent_at.get() == sent_at && !self.small_acknowledged_at.is_known()
+    }
+
+    /// The last data of this end was a message.
+    pub(crate) fn set_message(&mut self, is_tiny: bool) {
+        self.is_tiny = is_tiny;
+    }
+
+    /// That message was sent then, and acknowledged without data; unknown: data of the peer followed.
+    pub(crate) fn set_message_times(
+        &mut self,
+        sent_at: OptionalTime,
+        acknowledged_at: OptionalTime,
+    ) {
+        (self.small_sent_at, self.small_acknowledged_at) = (sent_at, acknowledged_at);
+    }
+
     /// Whether the peer's window is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed_since.is_known()

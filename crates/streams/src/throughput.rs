@@ -127,6 +127,12 @@ impl Throughput {
         }
     }
 
+    /// The same for what is no part of a transfer.
+    #[inline]
+    pub(crate) fn pass_over(&mut self, until: Sequence) {
+        self.acknowledged = self.acknowledged.max(until);
+    }
+
     /// Whether the throughput fell to the rate of a token bucket with a queue.
     pub(crate) fn shaped(&self) -> Option<ShapedThroughput> {
         self.sent.shaped().or_else(|| self.delivered.as_ref()?.shaped())

@@ -45,6 +45,12 @@ impl From<Option<Nanos>> for OptionalTime {
 }
 
 impl OptionalTime {
+    /// A time that a clock showed.
+    #[inline]
+    pub(crate) fn of_clock(time: Nanos) -> Self {
+        OptionalTime(time)
+    }
+
     /// The time, if it is known.
     #[inline]
     pub fn get(self) -> Option<Nanos> {
@@ -60,6 +66,20 @@ impl OptionalTime {
     /// Returns the time and forgets it.
     pub(crate) fn take(&mut self) -> Option<Nanos> {
         std::mem::take(self).get()
+    }
+
+    /// The shorter one of both durations, of which none is negative.
+    #[inline]
+    pub(crate) fn shorten_to(&mut self, duration: Nanos) {
+        // As a number without a sign, an unknown time is longer than all others.
+        let shortest = self.0.cast_unsigned().min(duration.cast_unsigned());
+        *self = OptionalTime(shortest.cast_signed());
+    }
+
+    /// The longer one of both durations.
+    #[inline]
+    pub(crate) fn lengthen_to(&mut self, duration: Nanos) {
+        *self = OptionalTime(self.0.max(duration));
     }
 
     /// Sets the time unless it is known already.
@@ -84,5 +104,15 @@ mod tests {
         let mut time = OptionalTime::from(Some(7));
         time.get_or_set(8);
         assert_eq!((time.take(), time.get()), (Some(7), None));
+        for (duration, shortest, longest) in [(5, 5, 5), (9, 5, 9), (3, 3, 9), (0, 0, 9)] {
+            let (mut short, mut long) = (time, time);
+            for earlier in [5, 9, 3, 0].into_iter().take_while(|one| *one != duration) {
+                short.shorten_to(earlier);
+                long.lengthen_to(earlier);
+            }
+            short.shorten_to(duration);
+            long.lengthen_to(duration);
+            assert_eq!((short.get(), long.get()), (Some(shortest), Some(longest)));
+        }
     }
 }

@@ -11,31 +11,73 @@ use crate::time::{Nanos, OptionalTime};
 
 /// Number of categories.
 const CATEGORIES: usize = TimeCategory::ALL.len();
+/// Those that almost every stream has.
+const COMMON: usize = 4;
 
-/// One value for each category of time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PerCategory<T>([T; CATEGORIES]);
+/// One value for each category of time. Most streams have few of them: the others take no room until one is
+/// there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PerCategory<T> {
+    common: [T; COMMON],
+    rare: Option<Box<[T; CATEGORIES - COMMON]>>,
+}
 
 /// Nanoseconds of each category.
 pub type CategoryTimes = PerCategory<Nanos>;
 
-impl<T: Copy> PerCategory<T> {
+/// Where a category is.
+enum Slot {
+    Common(usize),
+    Rare(usize),
+}
+
+#[inline(always)]
+fn slot_of(category: TimeCategory) -> Slot {
+    match category {
+        TimeCategory::Connect => Slot::Common(0),
+        TimeCategory::ServerThink => Slot::Common(1),
+        TimeCategory::ClientIdle => Slot::Common(2),
+        TimeCategory::Network => Slot::Common(3),
+        TimeCategory::SynWait => Slot::Rare(0),
+        TimeCategory::DelayedAck => Slot::Rare(1),
+        TimeCategory::Loss => Slot::Rare(2),
+        TimeCategory::ReceiverStalled => Slot::Rare(3),
+        TimeCategory::ReceiveWindow => Slot::Rare(4),
+        TimeCategory::Application => Slot::Rare(5),
+        TimeCategory::Unexplained => Slot::Rare(6),
+    }
+}
+
+impl<T: Copy + Default> PerCategory<T> {
     /// The value of a category.
     #[inline(always)]
-    #[expect(clippy::indexing_slicing, reason = "the number of a category is its place in ALL")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "each slot is within its array: a test asks for all"
+    )]
     pub fn get(&self, category: TimeCategory) -> T {
-        self.0[category as usize]
+        match slot_of(category) {
+            Slot::Common(slot) => self.common[slot],
+            Slot::Rare(slot) => self.rare.as_ref().map_or_else(T::default, |rare| rare[slot]),
+        }
     }
 
+    /// The value of a category, to change it.
     #[inline(always)]
-    #[expect(clippy::indexing_slicing, reason = "the number of a category is its place in ALL")]
-    fn get_mut(&mut self, category: TimeCategory) -> &mut T {
-        &mut self.0[category as usize]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "each slot is within its array: a test asks for all"
+    )]
+    pub(crate) fn get_mut(&mut self, category: TimeCategory) -> &mut T {
+        match slot_of(category) {
+            Slot::Common(slot) => &mut self.common[slot],
+            Slot::Rare(slot) => &mut self.rare.get_or_insert_default()[slot],
+        }
     }
 
     /// The values, in the order of [`TimeCategory::ALL`].
     pub fn values(&self) -> impl Iterator<Item = T> + '_ {
-        self.0.iter().copied()
+        TimeCategory::ALL.into_iter().map(|category| self.get(category))
     }
 
     /// The categories with their values.
@@ -43,9 +85,13 @@ impl<T: Copy> PerCategory<T> {
         TimeCategory::ALL.into_iter().zip(self.values())
     }
 
-    /// Combines each value with that of another one.
+    /// Combines each value with that of another one: `with` changes nothing for a value that is not there.
     pub(crate) fn combine<U: Copy>(&mut self, other: &PerCategory<U>, with: impl Fn(&mut T, U)) {
-        self.0.iter_mut().zip(other.values()).for_each(|(value, other)| with(value, other));
+        self.common.iter_mut().zip(other.common).for_each(|(value, other)| with(value, other));
+        if let Some(other) = &other.rare {
+            let rare = self.rare.get_or_insert_default();
+            rare.iter_mut().zip(other.iter()).for_each(|(value, other)| with(value, *other));
+        }
     }
 }
 
@@ -69,13 +115,15 @@ impl CategoryTimes {
     /// Time of one category was of another.
     pub(crate) fn move_time(&mut self, from: TimeCategory, to: TimeCategory, time: Nanos) {
         let time = time.min(self.get(from));
-        *self.get_mut(from) -= time;
-        *self.get_mut(to) = self.get(to).saturating_add(time);
+        if time != 0 {
+            *self.get_mut(from) -= time;
+            *self.get_mut(to) = self.get(to).saturating_add(time);
+        }
     }
 
     /// What was added since an earlier state.
     pub(crate) fn since(&self, earlier: &CategoryTimes) -> CategoryTimes {
-        let mut times = *self;
+        let mut times = self.clone();
         times.combine(earlier, |time, before| *time = time.saturating_sub(before).max(0));
         times
     }
@@ -94,6 +142,23 @@ impl TimeAttribution {
     /// The stream begins.
     pub(crate) fn begin(&mut self, at: Nanos) {
         self.until.get_or_set(at);
+    }
+
+    /// Microseconds of the current exchange on the network and of the server, and until when time has been
+    /// attributed; `None`: the exchange has other times too.
+    pub(crate) fn of_message(&self) -> Option<([u32; 2], Nanos)> {
+        let [network, think] =
+            [TimeCategory::Network, TimeCategory::ServerThink].map(|one| self.exchange.get(one));
+        let all = self.exchange.values().fold(0u64, |sum, time| sum + u64::from(time));
+        let is_all = all == u64::from(network) + u64::from(think);
+        Some(([network, think], self.until.get().filter(|_| is_all)?))
+    }
+
+    /// The same after more messages.
+    pub(crate) fn end_messages(&mut self, [network, think]: [u32; 2], until: Nanos) {
+        *self.exchange.get_mut(TimeCategory::Network) = network;
+        *self.exchange.get_mut(TimeCategory::ServerThink) = think;
+        self.until = until.into();
     }
 
     /// Time up to this moment that has not been attributed.
@@ -222,9 +287,16 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_a_category_is_its_place() {
-        for (place, category) in TimeCategory::ALL.into_iter().enumerate() {
-            assert_eq!(category as usize, place);
+    fn each_category_has_a_slot_of_its_own() {
+        let mut numbers = PerCategory::<u32>::default();
+        assert_eq!(numbers.values().sum::<u32>(), 0);
+        for (number, category) in (1..).zip(TimeCategory::ALL) {
+            *numbers.get_mut(category) = number;
         }
+        assert!(numbers.values().eq(1..=CATEGORIES as u32));
+        let mut sum = PerCategory::<u64>::default();
+        sum.combine(&numbers, |sum, more| *sum += u64::from(more));
+        sum.combine(&PerCategory::default(), |sum, more: u32| *sum += u64::from(more));
+        assert!(sum.values().eq(1..=CATEGORIES as u64));
     }
 }

@@ -22,9 +22,28 @@ impl TimestampEcho {
     #[inline(always)]
     pub(crate) fn sent(&mut self, timestamp: u32, at: Nanos, peer_next: Sequence) {
         if !self.sent_at.is_known() && timestamp != self.last {
-            (self.sent_at, self.peer_next, self.pending) = (at.into(), peer_next, timestamp);
+            self.sent_at = OptionalTime::of_clock(at);
+            (self.peer_next, self.pending) = (peer_next, timestamp);
         }
         self.last = timestamp;
+    }
+
+    /// Whether this is the echo of the pending time stamp, or of a later one.
+    #[inline(always)]
+    pub(crate) fn is_echoed(&self, echo: u32) -> bool {
+        self.sent_at.is_known() && timestamp_ticks_after(echo, self.pending) >= 0
+    }
+
+    /// How much the other end has sent since the pending time stamp passed.
+    #[inline(always)]
+    pub(crate) fn bytes_since(&self, peer_next: Sequence) -> u64 {
+        peer_next.since(self.peer_next)
+    }
+
+    /// No time stamp is pending any more.
+    #[inline(always)]
+    pub(crate) fn forget(&mut self) {
+        self.sent_at = OptionalTime::default();
     }
 
     /// A packet of the other end that echoes a time stamp: the time since that time stamp passed,
@@ -36,13 +55,10 @@ impl TimestampEcho {
         at: Nanos,
         peer_next: Sequence,
     ) -> Option<(Nanos, u64)> {
-        let sent_at = self.sent_at.get()?;
-        if timestamp_ticks_after(echo, self.pending) < 0 {
-            return None;
-        }
+        let sent_at = self.sent_at.get().filter(|_| self.is_echoed(echo))?;
         // A later echo counts too: the packet with the pending one was not sent, and the next one
         // confirms it a little later.
-        self.sent_at = OptionalTime::default();
-        Some((at.saturating_sub(sent_at), peer_next.since(self.peer_next)))
+        self.forget();
+        Some((at.saturating_sub(sent_at), self.bytes_since(peer_next)))
     }
 }

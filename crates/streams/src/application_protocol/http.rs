@@ -22,7 +22,7 @@ const MAX_QUICK_REQUESTS: usize = 32;
 /// Status of `100 Continue`.
 const CONTINUE: u16 = 100;
 /// `HTTP/1.1 200` and what follows it.
-const STATUS_LINE_BYTES: usize = 13;
+pub(super) const STATUS_LINE_BYTES: usize = 13;
 
 /// HTTP/1 of one stream.
 #[derive(Debug, Clone, Default)]
@@ -166,6 +166,44 @@ impl Http {
             self.metadata(exchange).has_request = true;
         }
         repeats
+    }
+
+    /// The line of the latest request; empty: there was none.
+    pub(super) fn latest_line(&self) -> &str {
+        self.lines.get(self.current.line)
+    }
+
+    /// The beginning of the latest status line.
+    pub(super) fn latest_status(&self) -> Option<[u8; STATUS_LINE_BYTES]> {
+        let (line, place) = self.last_status;
+        self.statuses.get(place).map(|_| line)
+    }
+
+    /// Counts the latest status so many times more. Returns it.
+    pub(super) fn add_to_latest_status(&mut self, more: u32) -> u16 {
+        let latest = self.statuses.get_mut(self.last_status.1);
+        latest.map_or(0, |(status, count)| {
+            *count = count.saturating_add(more);
+            *status
+        })
+    }
+
+    /// The latest status again, in this exchange.
+    pub(super) fn set_status(&mut self, exchange: u32, status: u16) {
+        self.metadata(exchange).status = status;
+    }
+
+    /// The latest request again, in this exchange.
+    pub(super) fn begin_repeated(&mut self, exchange: u32, status: u16) {
+        let metadata = self.metadata(exchange);
+        (metadata.has_request, metadata.status) = (true, status);
+    }
+
+    /// So many quick responses more to the latest request.
+    pub(super) fn add_quick(&mut self, more: u32) {
+        if let Some(quick) = self.quick.get_mut(self.current.line as usize) {
+            *quick = quick.saturating_add(more);
+        }
     }
 
     fn response(&mut self, payload: &Payload<'_>) -> bool {

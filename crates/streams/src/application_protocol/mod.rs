@@ -7,11 +7,13 @@
 //! - `greeting`: what servers say first
 //! - `payload`: new data, as the protocols take it
 //! - `http`: requests and responses of HTTP/1
+//! - `http_repeats`: those that repeat the ones before
 //! - `tls`: the handshake
 //! - `protocol`: both
 
 mod greeting;
 mod http;
+mod http_repeats;
 mod payload;
 mod protocol;
 mod tls;
@@ -22,6 +24,7 @@ mod tests;
 pub(crate) use greeting::Greeting;
 pub(crate) use http::RequestHash;
 pub use http::{HttpExchange, SlowRequest};
+pub(crate) use http_repeats::HttpRepeats;
 pub(crate) use payload::Payload;
 pub use protocol::ApplicationProtocol;
 pub(crate) use tls::TlsPart;

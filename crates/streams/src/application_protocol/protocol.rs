@@ -1,6 +1,7 @@
 //! The application protocol of one stream.
 
 use super::http::{Http, HttpExchange, RequestHash, SlowRequest};
+use super::http_repeats::HttpRepeats;
 use super::payload::Payload;
 use super::tls::TlsHandshake;
 use crate::time::Nanos;
@@ -18,6 +19,12 @@ pub struct ApplicationProtocol {
 }
 
 impl ApplicationProtocol {
+    /// Whether TLS may begin with these bytes.
+    #[inline(always)]
+    pub(crate) fn may_begin_tls(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&TLS_HANDSHAKE)
+    }
+
     /// Whether HTTP or TLS may begin with this byte.
     #[inline(always)]
     pub(crate) fn may_begin(first: u8, begins_request: bool) -> bool {
@@ -36,6 +43,18 @@ impl ApplicationProtocol {
         match begins_request {
             true => self.http.repeats_request(bytes, exchange),
             false => self.http.repeats_status(bytes, exchange),
+        }
+    }
+
+    /// Repeats of the latest request and response.
+    pub(crate) fn repeats_of_latest(&self) -> HttpRepeats {
+        HttpRepeats::of(&self.http)
+    }
+
+    /// Adds up repeats; the latest is of this exchange. None is left.
+    pub(crate) fn add_repeats(&mut self, repeats: &mut HttpRepeats, exchange: u32) {
+        if !repeats.is_empty() {
+            self.http.add_repeats(repeats, exchange);
         }
     }
 

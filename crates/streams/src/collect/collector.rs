@@ -7,7 +7,9 @@ use model::{CapturedStream, Packets, ReplyKind};
 use sys::allocator::bytes_of_this_thread;
 use wire::capture::Packet;
 use wire::packet::icmp::{Icmp, Quoted};
-use wire::packet::{DecodeError, Ip, Tcp, decode, icmp, plain_segment, tcp, udp};
+use wire::packet::{
+    DecodeError, Ip, PlainEnds, PlainSegment, Tcp, decode, icmp, plain_segment, tcp, udp,
+};
 
 use super::clock_check::{COMPARED, ClockCheck};
 use super::ranked_stream::{Rank, RankedStream};
@@ -19,7 +21,7 @@ use crate::captured_stream::captured_stream;
 use crate::dns::{DNS_PORT, DnsQueries};
 use crate::segment::SegmentKind;
 use crate::stream::{SegmentEvent, Stream};
-use crate::table::{FirstPackets, KnownSockets, Table};
+use crate::table::{FirstPackets, KnownSockets, Located, Table};
 use crate::time::{Nanos, micros_between};
 
 /// Streams that are reported one by one.
@@ -59,6 +61,9 @@ pub struct Collector {
     /// Streams of tables that are closed.
     pub(super) streams: u64,
     pub(super) shard: Option<Shard>,
+    /// Plain segments that were not taken in ping-pong, and whether most of the last batch were.
+    pub(super) others: u64,
+    pub(super) is_in_ping_pong: bool,
     pub(super) first_packets: Vec<FirstPackets>,
     /// Bytes that it holds, and most of them.
     pub(super) held_bytes: isize,
@@ -146,15 +151,30 @@ impl Collector {
         self.packets
     }
 
-    /// Takes packets and does not say what they were: the streams of the next ones are fetched from
-    /// memory meanwhile.
+    /// Takes packets and does not say what they were: messages of streams in ping-pong are added up, and the
+    /// streams of the next packets are fetched from memory meanwhile.
     pub fn take_batch(&mut self, packets: &[Packet<'_>]) {
         let bytes_before = bytes_of_this_thread();
-        if self.table.streams().len() < CACHED_STREAMS {
-            packets.iter().for_each(|packet| _ = self.take_uncounted(packet));
+        let others_before = self.others;
+        // What is needed of streams in ping-pong, and of few streams, is in the cache.
+        if self.is_in_ping_pong || self.table.streams().len() < CACHED_STREAMS {
+            for packet in packets {
+                let at = self.count_packet(packet);
+                if !self.is_of_other_shard(packet) {
+                    match PlainSegment::of(packet.link, packet.bytes) {
+                        Some(segment) if self.take_message(&segment, at) => {}
+                        Some(segment) => {
+                            self.take_plain(&segment, &self.table.locate_plain(&segment), at);
+                        }
+                        None => _ = self.take_with_options(packet, at),
+                    }
+                }
+            }
         } else {
             packets.chunks(BATCH_PACKETS).for_each(|packets| self.take_ahead(packets));
         }
+        let others = self.others.wrapping_sub(others_before);
+        self.is_in_ping_pong = (others as usize) < packets.len() / 2;
         self.held_bytes += bytes_of_this_thread() - bytes_before;
     }
 
@@ -162,20 +182,52 @@ impl Collector {
     fn take_ahead(&mut self, packets: &[Packet<'_>]) {
         let mut segments = [const { None }; BATCH_PACKETS];
         for (segment, packet) in segments.iter_mut().zip(packets) {
-            *segment = plain_segment(packet.link, packet.bytes, packet.length);
-            if let Some((ip, tcp)) = segment
-                && self.has(ip, tcp)
-            {
-                self.table.prefetch(ip, tcp);
-            }
+            *segment = PlainSegment::of(packet.link, packet.bytes).map(|segment| {
+                let located = self.table.locate_plain(&segment);
+                if !self.is_of_other_shard(packet) {
+                    self.table.prefetch(&located);
+                }
+                (segment, located)
+            });
         }
         for (segment, packet) in segments.iter().zip(packets) {
             let at = self.count_packet(packet);
-            match segment {
-                Some((ip, tcp)) if self.has(ip, tcp) => self.take_segment(ip, tcp, at),
-                Some(_) => {}
-                None => _ = self.take_other(packet, at),
+            if !self.is_of_other_shard(packet) {
+                match segment {
+                    Some((segment, _)) if self.take_message(segment, at) => {}
+                    Some((segment, located)) => self.take_plain(segment, located, at),
+                    None => _ = self.take_with_options(packet, at),
+                }
             }
+        }
+    }
+
+    /// Whether a packet is a segment of another shard, as far as the places show where it almost always has
+    /// its ends.
+    #[inline(always)]
+    fn is_of_other_shard(&self, packet: &Packet<'_>) -> bool {
+        let Some(shard) = self.shard else { return false };
+        PlainEnds::of(packet.link, packet.bytes).is_some_and(|ends| !shard.has_ends(ends))
+    }
+
+    /// Takes a segment that is as the next message of a stream in ping-pong. Returns whether it is.
+    #[inline(always)]
+    fn take_message(&mut self, segment: &PlainSegment<'_>, at: Nanos) -> bool {
+        let Some((taken, service)) = self.table.take_message(segment, at) else { return false };
+        self.segments += 1;
+        if let Some(duration) = taken.ended {
+            self.services.add_exchange_of(service, duration);
+        }
+        true
+    }
+
+    /// Takes a plain segment of a stream of this collector that is no such message.
+    #[inline(never)]
+    fn take_plain(&mut self, segment: &PlainSegment<'_>, located: &Located, at: Nanos) {
+        self.others = self.others.wrapping_add(1);
+        let (ip, tcp) = segment.parts();
+        if self.take_segment(located, &ip, &tcp, at) {
+            self.table.begin_ping_pong(located);
         }
     }
 
@@ -198,9 +250,16 @@ impl Collector {
     #[inline(always)]
     fn take_uncounted(&mut self, packet: &Packet<'_>) -> bool {
         let at = self.count_packet(packet);
+        self.take_with_options(packet, at)
+    }
+
+    /// Takes a packet whose segment may have any options. Returns whether it was TCP of a stream of this
+    /// collector.
+    fn take_with_options(&mut self, packet: &Packet<'_>, at: Nanos) -> bool {
         match plain_segment(packet.link, packet.bytes, packet.length) {
             Some((ip, tcp)) if self.has(&ip, &tcp) => {
-                self.take_segment(&ip, &tcp, at);
+                let located = self.table.locate(&ip, &tcp);
+                self.take_segment(&located, &ip, &tcp, at);
                 true
             }
             Some(_) => false,
@@ -255,7 +314,8 @@ impl Collector {
         let tcp = Tcp::of(&decoded.ip)?;
         let is_taken = self.has(&decoded.ip, &tcp);
         if is_taken {
-            self.take_segment(&decoded.ip, &tcp, at);
+            let located = self.table.locate(&decoded.ip, &tcp);
+            self.take_segment(&located, &decoded.ip, &tcp, at);
         }
         Ok(is_taken)
     }
@@ -294,14 +354,15 @@ impl Collector {
         }
     }
 
+    /// Takes a segment. Returns whether its stream may be in ping-pong from now on.
     #[inline(always)]
-    fn take_segment(&mut self, ip: &Ip<'_>, tcp: &Tcp<'_>, at: Nanos) {
+    fn take_segment(&mut self, located: &Located, ip: &Ip<'_>, tcp: &Tcp<'_>, at: Nanos) -> bool {
         self.segments += 1;
         self.table.set_packet(self.packets);
         let mut replaced = None;
         let mut replace = |stream: &mut Stream| replaced = Some(Box::new(stream.clone()));
         let event = &mut self.segment.event;
-        let (stream, _) = self.table.take_segment(ip, tcp, at, &mut replace, event);
+        let (stream, _) = self.table.take_located(located, ip, tcp, at, &mut replace, event);
         self.segment.stream = stream.number;
         if (tcp.source == DNS_PORT || tcp.destination == DNS_PORT)
             && tcp.length > 0
@@ -314,12 +375,14 @@ impl Collector {
         {
             self.services.add_exchange(stream, duration);
         }
+        let may_be_in_ping_pong = stream.may_be_in_ping_pong();
         if let Some(stream) = &mut replaced {
             self.end_stream(stream);
         }
         if self.table.is_full() {
             self.evict_oldest();
         }
+        may_be_in_ping_pong
     }
 
     #[cold]
@@ -331,9 +394,11 @@ impl Collector {
 
     #[cold]
     fn forget_ended(&mut self, now: Nanos) {
-        let mut table = std::mem::take(&mut self.table);
-        table.forget_ended(now, &mut |stream| self.end_stream(stream));
-        self.table = table;
+        if self.table.has_ended(now) {
+            let mut table = std::mem::take(&mut self.table);
+            table.forget_ended(now, &mut |stream| self.end_stream(stream));
+            self.table = table;
+        }
         if self.max_bytes > 0 && self.held_bytes > self.max_bytes {
             self.evict_oldest();
         }

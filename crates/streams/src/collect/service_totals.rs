@@ -94,6 +94,14 @@ impl Services {
         }
     }
 
+    /// The same, where it is known which service it belongs to.
+    #[inline]
+    pub(super) fn add_exchange_of(&mut self, index: ServiceIndex, duration: Nanos) {
+        if let Some(totals) = self.at(index) {
+            totals.exchange_times.add(duration);
+        }
+    }
+
     /// Adds a stream that is over, and its last exchange.
     pub(super) fn add(&mut self, stream: &mut Stream) {
         let mut requests = self.requests;

@@ -92,8 +92,7 @@ impl Collector {
         };
         let selection = self.selection.as_deref();
         let mut selected = selection.map(|selection| selection.selected.clone());
-        for stream in self.table.streams().iter().filter(|stream| !stream.is_evicted) {
-            let mut stream = stream.clone();
+        for mut stream in self.table.copies() {
             stream.finish();
             if let Some((selection, selected)) = selection.zip(selected.as_mut()) {
                 let captured = captured_stream(&stream, self.first.unwrap_or(stream.first));

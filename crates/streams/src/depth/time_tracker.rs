@@ -14,7 +14,7 @@ use crate::time_breakdown::CategoryTimes;
 const MIN_WAIT_PART: Nanos = 4;
 
 /// An exchange, and where its time went.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct TimedExchange {
     /// The exchange.
     pub exchange: Exchange,
@@ -42,17 +42,17 @@ impl TimeTracker {
     ) -> (CategoryTimes, Option<TimedExchange>) {
         let now = stream.times();
         let since = now.since(&self.at_last_packet);
-        self.at_last_packet = now;
         self.closed = closed_window_times(stream);
         if !self.has_exchange && stream.exchange_count() > 0 {
             self.has_exchange = true;
-            self.at_exchange = now;
+            self.at_exchange = now.clone();
         }
         let ended = event.exchange.map(|exchange| {
             let times = now.since(&self.at_exchange);
-            self.at_exchange = now;
+            self.at_exchange = now.clone();
             TimedExchange { exchange, times }
         });
+        self.at_last_packet = now;
         (since, ended.filter(|ended| !ended.exchange.is_of_tls))
     }
 

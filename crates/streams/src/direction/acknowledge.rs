@@ -132,8 +132,9 @@ impl Direction {
             return;
         }
         let window = self.advertised_window(tcp, peer);
-        let is_zero_window = window == 0 && !tcp.flags.all(Flags::SYN);
-        self.counts.zero_windows = self.counts.zero_windows.saturating_add(is_zero_window.into());
+        if window == 0 && !tcp.flags.all(Flags::SYN) {
+            self.counts.zero_windows = self.counts.zero_windows.saturating_add(1);
+        }
         self.window = Some(window);
         self.last_window_field = tcp.window;
         self.max_window = self.max_window.max(window);
@@ -169,22 +170,35 @@ impl Direction {
         at: Nanos,
         loop_time: Nanos,
     ) {
-        // On loopback a segment may be as large as the window: half of it is sent at once
-        // (`tcp_bound_to_half_wnd`).
-        let mss = self.mss().min(peer.max_window / 2).max(1);
         self.drained_at = OptionalTime::default();
-        self.is_small = length < mss;
         let then = at.saturating_sub(loop_time);
         let known_edge = self
             .right_edges
             .as_ref()
             .and_then(|edges| edges.known_at(then))
             .or(self.right_edge.known());
+        let room = known_edge.map(|edge| edge.since(self.next));
+        self.set_window_use(length, room, peer.window, peer);
+    }
+
+    /// The same, where its peer's window was this, and had so much room left for it.
+    #[inline(always)]
+    pub(super) fn set_window_use(
+        &mut self,
+        length: u32,
+        room: Option<u64>,
+        window: Option<u32>,
+        peer: &Direction,
+    ) {
+        // On loopback a segment may be as large as the window: half of it is sent at once
+        // (`tcp_bound_to_half_wnd`).
+        let mss = self.mss().min(peer.max_window / 2).max(1);
+        self.is_small = length < mss;
         // A sender that puts segments together (TSO) waits for room for several.
-        let needed = self.max_segment.min(peer.window.unwrap_or(0) / 4).max(mss);
-        self.reader_behind = peer.window.is_some_and(|window| window < peer.max_window / 4 * 3);
+        let needed = self.max_segment.min(window.unwrap_or(0) / 4).max(mss);
+        self.reader_behind = window.is_some_and(|window| window < peer.max_window / 4 * 3);
         // Without the SYN the size of the window is not known.
-        self.window_full = peer.is_scale_known()
-            && known_edge.is_some_and(|edge| edge.since(self.next) < u64::from(needed));
+        self.window_full =
+            peer.is_scale_known() && room.is_some_and(|room| room < u64::from(needed));
     }
 }

@@ -8,9 +8,9 @@ use crate::segment::SegmentKind;
 use crate::time::{Nanos, OptionalTime};
 
 /// Congestion Experienced (RFC 3168, 5).
-const ECN_CE: u8 = 3;
+pub(super) const ECN_CE: u8 = 3;
 /// Segments in flight from which on a time stamp's echo is one of a transfer.
-const MIN_TRANSFER_SEGMENTS: u64 = 4;
+pub(crate) const MIN_TRANSFER_SEGMENTS: u64 = 4;
 
 impl Direction {
     /// Takes a packet of this direction. Returns what it is.
@@ -56,8 +56,9 @@ impl Direction {
     #[inline(always)]
     pub(super) fn count_packet(&mut self, ecn: u8) {
         self.counts.packets += 1;
-        let ce_mark = u32::from(ecn == ECN_CE);
-        self.counts.ecn_ce_marks = self.counts.ecn_ce_marks.saturating_add(ce_mark);
+        if ecn == ECN_CE {
+            self.counts.ecn_ce_marks = self.counts.ecn_ce_marks.saturating_add(1);
+        }
     }
 
     /// Takes the time stamps of a packet with so much data; this end had sent data before at

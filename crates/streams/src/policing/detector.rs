@@ -93,6 +93,17 @@ impl PolicerDetector {
         self.recording = Some(recording);
     }
 
+    /// Whether it records nothing.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.recording.is_none()
+    }
+
+    /// The last request or response was one packet, while nothing was recorded; `None`: it is over.
+    pub(crate) fn set_message(&mut self, bytes: Option<u32>, began: Nanos) {
+        (self.packets, self.bytes) = bytes.map_or((0, 0), |bytes| (1, bytes));
+        self.began = began;
+    }
+
     /// The peer acknowledged everything before `to`, which it had not acknowledged before.
     #[inline]
     pub fn acknowledged(&mut self, to: Sequence, at: Nanos) {

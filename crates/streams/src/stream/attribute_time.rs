@@ -13,7 +13,7 @@ use crate::time::Nanos;
 /// A time above a round trip, and half a round trip, from which on it is no jitter of the path.
 const MIN_LATENESS: Nanos = 1_000_000;
 /// Longest time that kernels delay an acknowledgement (Linux: `TCP_DELACK_MAX`).
-const MAX_ACK_DELAY: Nanos = 200_000_000;
+pub(super) const MAX_ACK_DELAY: Nanos = 200_000_000;
 /// Data that is acknowledged in less than this part of the handshake's round trip does not reach the
 /// server before: jitter and queues of a path change its round trip less.
 const PROXY_RATIO: Nanos = 8;
@@ -136,15 +136,19 @@ impl Stream {
     /// server that acknowledges it: a proxy or NAT that waited for the server's SYN/ACK, nothing
     /// else.
     fn path_behind_proxy(&self, side: Side) -> Option<Nanos> {
-        let syn_time = self.syn_time().filter(|time| *time > MIN_PATH_BEHIND_PROXY)?;
         let from_data = self.ends.get(side.other()).sent.round_trip.min()?;
-        let is_proxied = side == Side::Server && from_data < syn_time / PROXY_RATIO;
-        is_proxied.then_some(syn_time)
+        (from_data < self.proxied_time(side)).then(|| self.syn_time()).flatten()
+    }
+
+    /// Data for this end that is acknowledged sooner than this is acknowledged by a proxy; 0: none is.
+    pub(super) fn proxied_time(&self, side: Side) -> Nanos {
+        let syn_time = self.syn_time().filter(|time| *time > MIN_PATH_BEHIND_PROXY);
+        syn_time.filter(|_| side == Side::Server).map_or(0, |time| time / PROXY_RATIO)
     }
 
     /// Whether something on the path answers the SYN: only a proxy that has no server yet offers no
     /// MSS to a client that does.
-    fn is_answered_on_the_path(&self) -> bool {
+    pub(super) fn is_answered_on_the_path(&self) -> bool {
         let (client, server) = (&self.ends.client.sent, &self.ends.server.sent);
         client.mss_option.is_some() && server.mss_option.is_none() && self.syn_time().is_some()
     }

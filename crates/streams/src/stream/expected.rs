@@ -5,9 +5,8 @@
 //! [`Stream::take_any`] would change, without the questions that only other packets need: where tests
 //! are built, each such packet is taken the long way too, and the results are compared.
 
-use hashbrown::DefaultHashBuilder;
 use model::Side;
-use wire::packet::{Ip, Tcp};
+use wire::packet::{Ip, Tcp, identity};
 
 use super::state::{SegmentEvent, Stream, StreamState};
 use crate::direction::IpFields;
@@ -36,10 +35,8 @@ impl Stream {
 
     /// Takes a packet if it is as expected. Returns whether it is.
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "each is in a register: this is the hot path")]
     pub(super) fn take_expected(
         &mut self,
-        build: &DefaultHashBuilder,
         side: Side,
         ip: &Ip<'_>,
         tcp: &Tcp<'_>,
@@ -53,7 +50,7 @@ impl Stream {
         let timestamps = tcp.time_stamps();
         let (own, peer) = self.ends.own_and_peer(side);
         let Some(expected) = own.sent.expects(tcp, &peer.sent) else { return false };
-        self.duplicates.remember(build, ip, tcp, timestamps, at);
+        self.duplicates.remember(&identity(ip, tcp), ip.ttl, at);
         self.last = at;
         let new = (u64::from(tcp.length), own.sent.last_data_at);
         own.sent.take_expected(&expected, tcp, timestamps, at, IpFields::of(ip), &mut peer.sent);

@@ -223,7 +223,11 @@ impl Stream {
         let peer = &self.ends.get(side.other()).sent;
         let from_data = peer.round_trip.min();
         let from_timestamps = peer.timestamp_round_trips.as_ref().and_then(|times| times.min());
-        let all = [from_handshake, from_data, from_timestamps];
-        all.into_iter().flatten().min().map(|time| time.max(0))
+        let mut shortest = OptionalTime::default();
+        // A clock that steps back makes some of them negative.
+        for time in [from_handshake, from_data, from_timestamps].into_iter().flatten() {
+            shortest.shorten_to(time.max(0));
+        }
+        shortest.get()
     }
 }

@@ -1,6 +1,5 @@
 //! All that follows from one packet of a stream.
 
-use hashbrown::DefaultHashBuilder;
 use model::{Side, TimeCategory};
 use wire::packet::Ip;
 use wire::packet::tcp::{Flags, Tcp};
@@ -16,7 +15,7 @@ use crate::stall::{Stall, StallReason};
 use crate::time::{Nanos, OptionalTime};
 
 /// Exchanges in which a category takes less than this, microseconds, are not counted for it.
-const MIN_CATEGORY_TIME_US: u32 = 1_000;
+pub(super) const MIN_CATEGORY_TIME_US: u32 = 1_000;
 /// What a server takes to answer, from which on people notice it, microseconds.
 const MIN_NOTICED_US: u32 = 100_000;
 /// Headers of IP without options, which are rare, bytes.
@@ -26,10 +25,8 @@ const IPV6_HEADER: u32 = 40;
 impl Stream {
     /// Takes a packet; `side` is its sender, as far as was known before. Returns its sender.
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "each is in a register: this is the hot path")]
     pub(crate) fn take(
         &mut self,
-        build: &DefaultHashBuilder,
         side: Side,
         ip: &Ip<'_>,
         tcp: &Tcp<'_>,
@@ -40,28 +37,26 @@ impl Stream {
         (event.exchange, event.stall) = (None, None);
         #[cfg(test)]
         let other = super::expected::tests::is_compared().then(|| self.clone());
-        if self.take_expected(build, side, ip, tcp, at, packet, event) {
+        if self.take_expected(side, ip, tcp, at, packet, event) {
             #[cfg(test)]
             if let Some(mut other) = other {
                 let mut other_event = SegmentEvent::default();
-                other.take_any(build, side, ip, tcp, at, packet, &mut other_event);
+                other.take_any(side, ip, tcp, at, packet, &mut other_event);
                 other.note_calm();
                 super::expected::tests::compare((self, event), (&other, &other_event));
             }
             return side;
         }
         // Copies: what the short way uses stays in registers.
-        let side = self.take_any(build, side, &{ *ip }, &{ *tcp }, at, packet, event);
+        let side = self.take_any(side, &{ *ip }, &{ *tcp }, at, packet, event);
         self.note_calm();
         side
     }
 
     /// The same, whatever the packet is.
     #[inline(never)]
-    #[expect(clippy::too_many_arguments, reason = "as of its caller")]
     pub(super) fn take_any(
         &mut self,
-        build: &DefaultHashBuilder,
         mut side: Side,
         ip: &Ip<'_>,
         tcp: &Tcp<'_>,
@@ -73,7 +68,7 @@ impl Stream {
         let before = self.last;
         self.last = before.max(at);
         let timestamps = tcp.time_stamps();
-        if self.duplicates.is_duplicate(build, ip, tcp, timestamps, at) {
+        if self.duplicates.is_duplicate(ip, tcp, at) {
             let counts = &mut self.ends.get_mut(side).sent.counts;
             counts.duplicate_packets = counts.duplicate_packets.saturating_add(1);
             counts.duplicate_bytes = counts.duplicate_bytes.saturating_add(tcp.length.into());
@@ -119,7 +114,12 @@ impl Stream {
     ) {
         let (own, peer) = self.ends.own_and_peer(side);
         if let Some(transfer) = &mut peer.transfer {
-            transfer.acknowledged(peer.sent.acknowledged(), at);
+            let until = peer.sent.acknowledged();
+            if peer.is_message && peer.sent.in_flight() == 0 {
+                transfer.pass_over(until, at);
+            } else {
+                transfer.acknowledged(until, at);
+            }
         }
         if peer.sent.in_flight() == 0 {
             self.exchanges.acknowledged(side.other(), at);
@@ -162,6 +162,7 @@ impl Stream {
         (new, last_data_at): (u64, OptionalTime),
         event: &mut SegmentEvent,
     ) {
+        let is_message = self.note_message(side, event.kind, tcp.length);
         let counts = &self.ends.get(side).sent.counts;
         let (data_packets, new_bytes) = (counts.data_packets, counts.new_bytes);
         if data_packets.is_power_of_two() {
@@ -169,7 +170,8 @@ impl Stream {
         }
         if new > 0 {
             self.watch_slow_start(side, new, last_data_at, at, packet);
-            if new_bytes > TRANSFER_BYTES || self.ends.get(side).transfer.is_some() {
+            if !is_message && (new_bytes > TRANSFER_BYTES || self.ends.get(side).transfer.is_some())
+            {
                 self.watch_throughput(side, new, at);
             }
         }
@@ -207,6 +209,20 @@ impl Stream {
             let from = next.near(tcp.sequence);
             own.sent.policer.sent(event.kind, from, tcp.length, headers, at);
         }
+    }
+
+    /// Notes whether data is a message. Returns whether it is.
+    #[inline(always)]
+    fn note_message(&mut self, side: Side, kind: SegmentKind, length: u32) -> bool {
+        let last_sender = self.last_sender;
+        let end = self.ends.get_mut(side);
+        let is_message = kind == SegmentKind::New
+            && last_sender.is_some_and(|last| last != side)
+            && length < end.sent.mss()
+            && end.sent.in_flight() == u64::from(length);
+        end.is_message = is_message;
+        self.messages = if is_message { self.messages.saturating_add(1) } else { 0 };
+        is_message
     }
 
     /// Takes a FIN or a reset.

@@ -32,16 +32,20 @@ impl Stream {
         {
             return;
         }
-        let payload = Payload { sender, bytes, length, at, exchange, begins_request };
+        self.parse_payload(&Payload { sender, bytes, length, at, exchange, begins_request });
+    }
+
+    /// Parses a payload that may begin a request or a response, or is of TLS.
+    pub(super) fn parse_payload(&mut self, payload: &Payload<'_>) {
         if let Some(protocol) = &mut self.protocol {
-            protocol.take(&payload);
+            protocol.take(payload);
         } else {
             let mut protocol = ApplicationProtocol::default();
-            if protocol.take(&payload) {
+            if protocol.take(payload) {
                 self.protocol = Some(Box::new(protocol));
             }
         }
-        self.follow_tls(&payload);
+        self.follow_tls(payload);
     }
 
     /// What opens TLS is no request, and what goes before the first response is none.

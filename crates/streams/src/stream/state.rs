@@ -101,6 +101,9 @@ pub struct Stream {
     pub(super) spurious_at: OptionalTime,
     /// Where the collector adds it up; unknown at first.
     pub(crate) service: Option<ServiceIndex>,
+    /// Messages of both ends in a row: a request, its response, the next request, ... of one small segment
+    /// each.
+    pub(super) messages: u32,
     /// Whether the next packet may be as expected.
     pub(super) is_calm: bool,
     /// Whether it was handed over and forgotten.
@@ -121,6 +124,9 @@ pub struct End {
     pub(super) stalls: StallDetector,
     /// Shortest time from the capture point to this end and back.
     pub(super) loop_time: OptionalTime,
+    /// Whether its last data was a message: one small segment, alone in flight, after data of the other
+    /// end. A message is no part of a transfer.
+    pub(super) is_message: bool,
     /// On long paths.
     pub(super) slow_start: Option<Box<SlowStartDetector>>,
     /// Of transfers that are long enough.
@@ -186,6 +192,7 @@ impl End {
             sending: 0,
             stalls: StallDetector::default(),
             loop_time: OptionalTime::default(),
+            is_message: false,
             slow_start: None,
             transfer: None,
             incidents: None,
@@ -296,6 +303,7 @@ impl Stream {
             last_sender: None,
             spurious_at: OptionalTime::default(),
             service: None,
+            messages: 0,
             is_calm: false,
             is_evicted: false,
         }
@@ -402,7 +410,7 @@ impl Stream {
 
     /// Its time by category, nanoseconds.
     pub fn times(&self) -> CategoryTimes {
-        let mut times = self.ends.client.times;
+        let mut times = self.ends.client.times.clone();
         times.add(&self.ends.server.times);
         times
     }

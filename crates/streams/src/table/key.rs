@@ -16,6 +16,15 @@ pub(super) enum Key {
 }
 
 impl Key {
+    /// Address and port of each end in one number, the lower one first, if they are of IPv4.
+    #[inline(always)]
+    pub(super) fn v4_ends(&self) -> Option<[u64; 2]> {
+        match self {
+            Key::V4(ends) => Some([(ends >> 64) as u64, *ends as u64]),
+            Key::V6(..) => None,
+        }
+    }
+
     #[inline(always)]
     pub(super) fn hash(&self, build: &DefaultHashBuilder) -> u64 {
         match self {

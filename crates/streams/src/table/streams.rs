@@ -1,19 +1,20 @@
 //! The streams of a capture.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::HashTable;
 use model::Side;
 use wire::packet::tcp::Flags;
-use wire::packet::{Decoded, Ip, Tcp};
+use wire::packet::{Decoded, Ip, PlainEnds, PlainSegment, Tcp};
 
 use super::first_packets::FirstPackets;
 use super::key::{Key, ends_of, key_of};
 use super::known::KnownSockets;
+use super::ping_pongs::PingPongs;
 use super::recent::RecentPlaces;
-use crate::stream::{SegmentEvent, Stream};
+use crate::stream::{PingPong, SegmentEvent, ServiceIndex, Stream, Taken, v4_pair};
 use crate::time::{LATEST, Nanos};
 
 /// A stream is kept this long after its end, for late packets: as long as Linux's TIME_WAIT.
@@ -38,6 +39,8 @@ pub struct Table {
     streams: Vec<Stream>,
     /// Places of the streams of the latest packets.
     recent: RecentPlaces,
+    /// Streams in ping-pong: what they have there is not in `streams` yet.
+    ping_pongs: PingPongs,
     /// Streams so far.
     count: u64,
     /// Number of the packet that is taken next.
@@ -53,6 +56,15 @@ pub struct Table {
     first_packets: Option<FirstPackets>,
     /// Connections that were open before the capture, where sockets showed them.
     known: Option<Box<KnownSockets>>,
+}
+
+/// Where the stream of a segment is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Located {
+    key: Key,
+    hash: u64,
+    /// Whether its sender is the end with the lower address.
+    from_lower: bool,
 }
 
 /// The stream at a place of the hash table.
@@ -106,6 +118,7 @@ impl Table {
     /// Hands over the half of the streams that have been idle for longest. Their later packets begin
     /// new streams. Returns how many of them were not over.
     pub fn evict_oldest(&mut self, evict: &mut dyn FnMut(&mut Stream)) -> u64 {
+        self.end_ping_pongs();
         let mut live: Vec<(Nanos, u64, u32)> = self
             .streams
             .iter()
@@ -145,12 +158,89 @@ impl Table {
         self.packet = packet;
     }
 
+    /// Where the stream of a segment is looked for.
+    #[inline(always)]
+    pub(crate) fn locate(&self, ip: &Ip<'_>, tcp: &Tcp<'_>) -> Located {
+        let (key, from_lower) = key_of(ends_of(ip, tcp));
+        Located { key, hash: key.hash(&self.hasher), from_lower }
+    }
+
+    /// The same for a plain segment.
+    #[inline(always)]
+    pub(crate) fn locate_plain(&self, segment: &PlainSegment<'_>) -> Located {
+        let (source, destination) = (segment.source(), segment.destination());
+        let key = Key::V4(v4_pair(source, destination));
+        let from_lower = source <= destination;
+        Located { key, hash: key.hash(&self.hasher), from_lower }
+    }
+
+    /// Takes a segment that is as the next message of a stream in ping-pong. Returns what it ended, and
+    /// where that is counted; `None`: it is none, and [`Table::take_located`] takes it.
+    #[inline(always)]
+    pub(crate) fn take_message(
+        &mut self,
+        segment: &PlainSegment<'_>,
+        at: Nanos,
+    ) -> Option<(Taken, ServiceIndex)> {
+        let (_, is_request, entry) = self.ping_pongs.find(segment.ends())?;
+        let stream = self.streams.get_mut(entry.place as usize)?;
+        #[cfg(test)]
+        let compared = crate::stream::ping_pong_tests::Compared::begin(stream, &entry.messages);
+        let taken = entry.messages.take(stream, segment, is_request, at)?;
+        #[cfg(test)]
+        compared.compare((segment, at, self.packet), stream, &entry.messages, taken);
+        Some((taken, entry.messages.service))
+    }
+
+    /// Begins to take messages of the stream whose packet was taken last in ping-pong, if there is room.
+    #[inline(never)]
+    pub(crate) fn begin_ping_pong(&mut self, at: &Located) {
+        let place = self.recent.get(at.hash);
+        let Some([low, high]) = at.key.v4_ends() else { return };
+        let from_lower = PlainEnds::new(low, high);
+        if self.ping_pongs.has_room(from_lower)
+            && let Some(stream) = self.streams.get_mut(place as usize)
+            && let Some(messages) = stream.begin_ping_pong()
+        {
+            let is_lower = messages.is_lower_requester();
+            let requests = if is_lower { from_lower } else { from_lower.reversed() };
+            self.ping_pongs.add(requests, place, messages);
+        }
+    }
+
+    /// Ends the ping-pong of a stream, if it is in it.
+    #[inline(always)]
+    fn end_ping_pong(&mut self, at: &Located) {
+        if let Some([low, high]) = at.key.v4_ends()
+            && let Some((number, ..)) = self.ping_pongs.find(PlainEnds::new(low, high))
+        {
+            let removed = self.ping_pongs.remove(number);
+            self.take_back(removed);
+        }
+    }
+
+    /// Ends the ping-pong of all streams.
+    fn end_ping_pongs(&mut self) {
+        while let Some(removed) = self.ping_pongs.pop() {
+            self.take_back(Some(removed));
+        }
+    }
+
+    /// A stream takes back what its messages in ping-pong have changed.
+    #[cold]
+    fn take_back(&mut self, removed: Option<(u32, PingPong)>) {
+        if let Some((place, messages)) = removed
+            && let Some(stream) = self.streams.get_mut(place as usize)
+        {
+            stream.end_ping_pong(messages);
+        }
+    }
+
     /// Fetches the stream of a segment that is taken soon into the cache.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, ip: &Ip<'_>, tcp: &Tcp<'_>) {
-        let (key, _) = key_of(ends_of(ip, tcp));
+    pub(crate) fn prefetch(&self, at: &Located) {
         // The first stream with the same hash: only its memory says whether it is the right one.
-        if let Some(place) = self.places.find(key.hash(&self.hasher), |_| true)
+        if let Some(place) = self.places.find(at.hash, |_| true)
             && let Some(stream) = self.streams.get(*place as usize)
         {
             sys::memory::prefetch(stream);
@@ -166,25 +256,26 @@ impl Table {
         evict: &mut dyn FnMut(&mut Stream),
     ) -> StreamSegment<'_> {
         let mut event = SegmentEvent::default();
-        let (stream, side) = self.take_segment(&decoded.ip, tcp, at, evict, &mut event);
+        let located = self.locate(&decoded.ip, tcp);
+        let (stream, side) = self.take_located(&located, &decoded.ip, tcp, at, evict, &mut event);
         StreamSegment { stream, side, event }
     }
 
     /// Takes a segment, and writes what it was to `event`: a caller that reads millions of them
     /// keeps one, and nothing is copied. Returns its stream and its sender.
     #[inline(always)]
-    pub(crate) fn take_segment(
+    pub(crate) fn take_located(
         &mut self,
+        located: &Located,
         ip: &Ip<'_>,
         tcp: &Tcp<'_>,
         at: Nanos,
         evict: &mut dyn FnMut(&mut Stream),
         event: &mut SegmentEvent,
     ) -> (&mut Stream, Side) {
+        self.end_ping_pong(located);
         let at = at.clamp(-LATEST, LATEST);
-        let ends = ends_of(ip, tcp);
-        let (key, from_lower) = key_of(ends);
-        let hash = key.hash(&self.hasher);
+        let Located { key, hash, from_lower } = *located;
         let (count, first_packets, packet) =
             (&mut self.count, &mut self.first_packets, self.packet);
         let mut new_stream = || {
@@ -194,7 +285,7 @@ impl Table {
                 first_packets.push(packet);
                 number = packet;
             }
-            let [sender, receiver] = ends;
+            let [sender, receiver] = ends_of(ip, tcp);
             Stream::new(number, sender, receiver, from_lower, at)
         };
         let streams = &mut self.streams;
@@ -235,11 +326,19 @@ impl Table {
             side = Side::Client;
         }
         let was_over = stream.is_over();
-        let side = stream.take(&self.hasher, side, ip, tcp, at, self.packet, event);
+        let side = stream.take(side, ip, tcp, at, self.packet, event);
         if !was_over && stream.is_over() {
             self.ended.push_back((at, place));
         }
         (stream, side)
+    }
+
+    /// Whether there are streams that ended a while ago. Those in ping-pong that are idle make room for others.
+    pub(crate) fn has_ended(&mut self, now: Nanos) -> bool {
+        while let Some(removed) = self.ping_pongs.remove_idle(now) {
+            self.take_back(Some(removed));
+        }
+        self.ended.front().is_some_and(|(since, _)| now.saturating_sub(*since) >= LINGER_TIME)
     }
 
     /// Hands over the streams that ended a while ago; their places are free.
@@ -260,6 +359,7 @@ impl Table {
 
     /// Hands over all streams that are left, in the order of their first packets.
     pub fn finish(mut self, evict: &mut dyn FnMut(&mut Stream)) {
+        self.end_ping_pongs();
         let mut left: Vec<&mut Stream> =
             self.streams.iter_mut().filter(|stream| !stream.is_evicted).collect();
         left.sort_unstable_by_key(|stream| stream.number);
@@ -278,6 +378,7 @@ impl Table {
     /// The same, to change it.
     #[cold]
     pub(crate) fn find_mut(&mut self, ends: [SocketAddr; 2]) -> Option<&mut Stream> {
+        self.end_ping_pongs();
         let (key, _) = key_of(ends);
         let is_same =
             |place: &u32| self.streams.get(*place as usize).is_some_and(|one| has_key(one, &key));
@@ -285,9 +386,22 @@ impl Table {
         self.streams.get_mut(place as usize)
     }
 
-    /// The streams that are in it.
+    /// The streams that are in it. What those in ping-pong have counted there is not in them yet.
     pub fn streams(&self) -> &[Stream] {
         &self.streams
+    }
+
+    /// Copies of the streams that are in it, with all that is known of them.
+    pub(crate) fn copies(&self) -> impl Iterator<Item = Stream> + '_ {
+        let in_ping_pong: HashMap<u32, &PingPong> = self.ping_pongs.iter().collect();
+        let streams = self.streams.iter().zip(0..).filter(|(stream, _)| !stream.is_evicted);
+        streams.map(move |(stream, place)| {
+            let mut stream = stream.clone();
+            if let Some(messages) = in_ping_pong.get(&place) {
+                stream.end_ping_pong(PingPong::clone(messages));
+            }
+            stream
+        })
     }
 
     /// Number of all streams so far.
