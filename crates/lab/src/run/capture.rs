@@ -53,8 +53,10 @@ impl Lab<'_> {
         let host = self.network.host(observe.host.get_ref())?;
         let file = self.capture_file(&observe.host)?;
         let after = observe.after.map_or(Duration::ZERO, |after| after.0);
+        // Without immediate mode the kernel hands over packets each second, and what it holds at the end is
+        // lost: of a slow link that was up to a third of a window.
         let line = format!(
-            "sleep {:.3}; exec tcpdump -q -U -n -i any -s {} -B 32768 -w '{}'",
+            "sleep {:.3}; exec tcpdump -q -U --immediate-mode -n -i any -s {} -B 32768 -w '{}'",
             after.as_secs_f64(),
             observe.snaplen.unwrap_or(DEFAULT_SNAPLEN),
             file.display()
