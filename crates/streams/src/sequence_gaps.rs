@@ -23,6 +23,8 @@ pub(crate) struct Gap {
     pub(crate) since: Nanos,
     /// Time stamp of the data after it.
     pub(crate) timestamp: Option<u32>,
+    /// IP identification of the data after it; 0 for none.
+    pub(crate) id: u16,
 }
 
 /// Place of a gap among all.
@@ -90,7 +92,7 @@ mod tests {
     #[test]
     fn a_gap_is_filled_from_any_side() {
         let at = Sequence;
-        let gap = |from, to| Gap { from: at(from), to: at(to), since: 7, timestamp: None };
+        let gap = |from, to| Gap { from: at(from), to: at(to), since: 7, timestamp: None, id: 0 };
         let fill = |gaps: &mut SequenceGaps, from, to| {
             let (index, found) = gaps.find(at(from), at(to))?;
             let since = found.since;

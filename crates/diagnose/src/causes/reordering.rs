@@ -8,17 +8,21 @@
 //!
 //! ## Evidence
 //!
-//! In packets: a segment fills a hole that is younger than a retransmission could
-//! be, and no three duplicate acknowledgements asked for it; at the sender,
-//! segments that were retransmitted and that the receiver got twice (D-SACK).
+//! In packets: a segment fills a hole and was sent before what passed before it, by
+//! its time stamp or IP identification, or the hole is younger than a
+//! retransmission could be, and no three duplicate acknowledgements asked for it;
+//! at the sender, segments that were retransmitted and that the receiver got twice
+//! (D-SACK).
 //!
 //! ## Threshold
 //!
 //! Three late segments, five in a thousand, late by a quarter of the round trip on
 //! average (1 ms where it is not known): from then on a sender takes them for lost.
-//! Or three spurious retransmissions, one in a thousand and half of all
-//! retransmissions, and not by tail-loss probes alone: those are too early where
-//! CPUs are busy. The shortest round trip is 200 us or more, or not known.
+//! Or two that are late by 200 ms on average. Or three spurious retransmissions,
+//! one in a thousand and half of all retransmissions, which late segments or
+//! duplicate acknowledgements explain: tail-loss probes are too early where CPUs
+//! are busy, and timers of some servers on any path with jitter. The shortest round
+//! trip is 200 us or more, or not known.
 //!
 //! ## Looks like it, but is not
 //!
@@ -53,8 +57,8 @@
 //!
 //! - RFC 4737 (reordering metrics), RFC 8985 (RACK), RFC 2883 (D-SACK)
 
-use model::{Evidence, Finding, Source};
-use text::{count, number, percent, share};
+use model::{CapturedDirection, Evidence, Finding, Source};
+use text::{count, micros, number, percent, share};
 
 use crate::captured::{
     Group, StreamDirection, total, verdict_from_packets, window_limit, without_data,
@@ -82,6 +86,10 @@ const MIN_SEGMENTS: u64 = 3;
 /// How late they are on average, microseconds, where the round trip is not known; else a quarter
 /// of that (RFC 8985, 6.2).
 const MIN_LATENESS_US: u64 = 1_000;
+/// Segments that were so late that the receiver waited for them, microseconds: the shortest retransmission
+/// timeout of Linux.
+const MIN_HELD: u64 = 2;
+const MIN_HELD_US: u64 = 200_000;
 /// Share of late segments of those with data.
 const MIN_LATE_SHARE: f64 = 0.005;
 /// The same of spurious retransmissions.
@@ -118,19 +126,34 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
             > sent.rto_retransmissions
         // So are tail-loss probes that are too early, on hosts whose CPUs are all busy: nothing was
         // late, and no acknowledgement reported it.
-        && (sent.fast_retransmissions >= MIN_SEGMENTS
-            || (sent.reordered > 0 && is_felt)
-            || sent.late_originals > 0);
+        && (sent.fast_retransmissions >= MIN_SEGMENTS || explains(sent, is_felt) >= spurious);
+    if sent.reordered >= MIN_HELD && held_us(sent) >= MIN_HELD_US {
+        return Some(held_us(sent));
+    }
     // What it costs does not show in the packets: the sender slows down.
     (late || mistaken).then_some(0)
+}
+
+/// How many spurious retransmissions the late segments explain: one each, and as many again where the sender
+/// takes what was sent before them for lost, too.
+fn explains(sent: &CapturedDirection, is_felt: bool) -> u64 {
+    let late = if is_felt { sent.reordered } else { 0 };
+    late.saturating_add(sent.late_originals).saturating_mul(2)
+}
+
+/// How long the receiver waited at least for late segments: they may have been late at the same time.
+fn held_us(sent: &CapturedDirection) -> u64 {
+    sent.late_us / sent.reordered.max(1)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let late = group.sum(|sent| sent.reordered);
     let data = group.sum(|sent| sent.data_segments);
     let spurious = group.sum(|sent| sent.spurious().saturating_add(sent.late_originals));
+    let by_us = group.sum(|sent| sent.late_us) / late.max(1);
+    let by = if late > 0 { format!(", by {} on average", micros(by_us)) } else { String::new() };
     let text = format!(
-        "{} of {} were late ({}), {}",
+        "{} of {} were late ({}{by}), {}",
         number(late),
         count(data, "segment"),
         percent(share(late as f64, data as f64)),
@@ -187,6 +210,34 @@ pub(super) mod tests {
         let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         (sent.fast_retransmissions, sent.duplicate_sacks) = (9, 8);
         assert_eq!(findings_of(rule(&evidence)).len(), 1);
+    }
+
+    #[test]
+    fn fires_for_two_that_are_held_for_longer_than_a_timeout() {
+        for (segments, us, is_found) in
+            [(2, 900_000, true), (2, 300_000, false), (1, 900_000, false)]
+        {
+            let mut evidence = late(us);
+            evidence.packets.as_mut().unwrap().worst[0].from_server.reordered = segments;
+            let verdict = rule(&evidence);
+            assert_eq!(matches!(verdict, Verdict::Found(_)), is_found, "{segments} {us}");
+        }
+        let mut evidence = late(900_000);
+        evidence.packets.as_mut().unwrap().worst[0].from_server.reordered = 2;
+        assert_eq!(findings_of(rule(&evidence))[0].impact.amount, 0.45);
+    }
+
+    #[test]
+    fn one_late_segment_does_not_explain_many_spurious_retransmissions() {
+        for (late, is_found) in [(1, false), (4, true)] {
+            let mut evidence = healthy();
+            let stream = add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80");
+            let sent = &mut stream.from_server;
+            (sent.retransmissions_kind_unknown, sent.duplicate_sacks) = (8, 8);
+            (sent.reordered, sent.late_us) = (late, late * 45_000);
+            let verdict = rule(&evidence);
+            assert_eq!(matches!(verdict, Verdict::Found(_)), is_found, "{late}");
+        }
     }
 
     #[test]

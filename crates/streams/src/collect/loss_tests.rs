@@ -306,6 +306,35 @@ fn one_tick_of_the_clock_hides_what_was_sent_first() {
 }
 
 #[test]
+fn newer_time_stamps_and_identifications_show_an_original_that_took_a_round_trip_longer() {
+    // As before, and the segment comes 45 ms later: a round trip and more. The time stamp of what passed
+    // last before it, its identification, and whether it is a retransmission.
+    let is_lost = |newest: u32, id: u16| {
+        let mut connection = TestConnection::open(WINDOW);
+        connection.packet(50_000, true, ACK, [1, 1, 41, 100], WINDOW);
+        connection.packet(90_010, false, ACK, [1, 101, timestamp(50_000), 0], WINDOW);
+        for segment in [0_u32, 2, 3, 4, 5, 6] {
+            connection.clock = Some(if segment == 6 { newest } else { 91 });
+            connection.next_id = if id == 0 { 0 } else { 1_000 + segment as u16 };
+            let at = 91_000 + u64::from(segment) * 10;
+            connection.packet(at, false, ACK, [1 + segment * 1000, 101, 51, 1000], WINDOW);
+            connection.packet(at + 5, true, ACK, [101, 1001, 91, 0], WINDOW);
+        }
+        (connection.clock, connection.next_id) = (Some(91), id);
+        connection.packet(136_020, false, ACK, [1001, 101, 51, 1000], WINDOW);
+        connection.packet(136_025, true, ACK, [101, 7001, 91, 0], WINDOW);
+        let sent = connection.sent_by_server();
+        assert_eq!(sent.reordered + sent.lost(), 1, "{sent:?}");
+        sent.lost() == 1
+    };
+    assert!(is_lost(91, 0), "nothing shows more");
+    assert!(!is_lost(101, 0), "what was sent later has passed before");
+    assert!(!is_lost(91, 1_001), "one before that of the next segment");
+    assert!(is_lost(91, 1_009), "sent after all others");
+    assert!(is_lost(91, 40_000), "random identifications");
+}
+
+#[test]
 fn a_client_that_repeats_one_segment_has_no_answer() {
     let repeated_bytes = |times: &[u64], to_server: bool, bytes: u32| {
         let mut connection = TestConnection::new();

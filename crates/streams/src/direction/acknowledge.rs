@@ -82,7 +82,7 @@ impl Direction {
     /// acknowledgement.
     #[cold]
     fn acknowledged_before_captured(&mut self, to: Sequence, at: Nanos) {
-        let gap = Gap { from: self.next, to, since: at, timestamp: None };
+        let gap = Gap { from: self.next, to, since: at, timestamp: None, id: 0 };
         self.gaps.get_or_insert_default().extend(gap);
         self.next = to;
     }

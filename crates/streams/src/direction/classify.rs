@@ -22,9 +22,11 @@
 //! | Was nothing sent for a retransmission timeout? | RTO retransmission (RFC 6298, 5.4; `tcp_retransmit_timer`) |
 //! | Otherwise | retransmission of unknown kind: a tail-loss probe (RFC 8985, 7), or a sender that retransmitted without a loss |
 //!
-//! Time stamps (RFC 7323) show which of two segments was sent first. Without them, and where both
-//! have the same one and the gap is older than the way from the capture point to the sender and
-//! back, a segment that follows soon and without three duplicate acknowledgements was reordered.
+//! Time stamps (RFC 7323) show which of two segments was sent first. Where both have the same one and the
+//! gap is older than the way from the capture point to the sender and back, the newest time stamp that
+//! passed since shows it: a retransmission has none that is older. Where time stamps do not show it, the
+//! IP identification does, if the sender counts its packets with it; where it does not either, a
+//! segment that follows soon and without three duplicate acknowledgements was reordered.
 //! The acknowledgement of a retransmission may still show that its original had arrived: see
 //! `loss_recovery`. Duplicate packets of the
 //! capture never get here: see `duplicates`.
@@ -243,6 +245,15 @@ impl Direction {
             if later != 0 || loop_time.is_none_or(|time| age < time) {
                 return later <= 0;
             }
+            // What is retransmitted now has no older time stamp than what passed before it.
+            if self.newest.timestamp != 0 && timestamp_ticks_after(own, self.newest.timestamp) < 0 {
+                return true;
+            }
+        }
+        if IpFields::follows(gap.id, segment.ip.id) {
+            return true;
+        } else if IpFields::follows(segment.ip.id, self.newest.ip.id) {
+            return false;
         }
         let min_time = MIN_RETRANSMISSION_TIME.max(self.round_trip.min().unwrap_or(0) / 4);
         age < min_time && self.duplicate_acks < DUPLICATE_ACK_THRESHOLD

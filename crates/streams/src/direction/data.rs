@@ -105,7 +105,7 @@ impl Direction {
     #[cold]
     fn open_gap(&mut self, segment: &Segment<'_>) {
         let (from, to, timestamp) = (self.next, segment.from, segment.timestamp());
-        let gap = Gap { from, to, since: segment.at, timestamp };
+        let gap = Gap { from, to, since: segment.at, timestamp, id: segment.ip.id };
         let gaps = self.gaps.get_or_insert_default();
         if !gaps.any_after(self.acknowledged) {
             self.counts.missing_began = self.counts.missing_began.saturating_add(1);

@@ -23,6 +23,9 @@ const MIN_REPEATS: u64 = 3;
 /// Bytes that time stamps take of each segment.
 const TIMESTAMP_BYTES: u16 = 12;
 
+/// Identifications that are so near each other are of one count. Of random ones, one in a thousand is.
+const MAX_ID_STEPS: u16 = 64;
+
 /// What the IP header says of a packet, addresses aside.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct IpFields {
@@ -37,6 +40,12 @@ impl IpFields {
     #[inline(always)]
     pub(crate) fn of(ip: &Ip<'_>) -> Self {
         IpFields { ecn: ip.ecn, hops: ip.ttl, id: ip.id.unwrap_or(0) as u16 }
+    }
+
+    /// Whether a packet with this identification was sent soon after one with the other: where a sender
+    /// counts its packets.
+    pub(super) fn follows(id: u16, other: u16) -> bool {
+        id != 0 && other != 0 && (1..=MAX_ID_STEPS).contains(&id.wrapping_sub(other))
     }
 
     /// Whether both have an identification, and this one is not the later of both.
