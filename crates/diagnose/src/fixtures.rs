@@ -347,6 +347,7 @@ pub(crate) fn add_stream<'a>(
             follows_flight: None,
             losses: 0,
             losses_after_long: 0,
+            losses_after_longer: None,
         }),
         time_breakdown: vec![TimeShare { category: part, time_us: us, exchanges: 10 }],
         ..CapturedDirection::default()

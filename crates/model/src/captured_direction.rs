@@ -325,6 +325,10 @@ pub struct RoundTrips {
     /// Of these: times that the last round trip was twice the shortest and 20 ms longer, so that a
     /// queue was full.
     pub losses_after_long: u64,
+    /// Of these: times that the last round trip was a sixteenth longer than the shortest, so that there was
+    /// a queue; `None`: not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub losses_after_longer: Option<u64>,
 }
 
 /// Stalls of one kind.

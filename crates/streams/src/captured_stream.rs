@@ -135,7 +135,8 @@ fn round_trips(stream: &Stream, side: Side) -> Option<RoundTrips> {
         .flatten()
         .max_by_key(|times| (samples(times).min(ENOUGH_SAMPLES), times.min()))?;
     let load = times.load();
-    let losses = load.map_or_else(Default::default, LoadStatistics::losses);
+    // Data is retransmitted wherever its round trips are measured.
+    let losses = from_data.load().map_or_else(Default::default, LoadStatistics::losses);
     Some(RoundTrips {
         samples: samples(times),
         min_us: micros(times.min()?),
@@ -145,6 +146,7 @@ fn round_trips(stream: &Stream, side: Side) -> Option<RoundTrips> {
         follows_flight: load.and_then(LoadStatistics::flight_correlation),
         losses: losses.count.into(),
         losses_after_long: losses.after_inflated.into(),
+        losses_after_longer: Some(losses.after_longer.into()),
     })
 }
 

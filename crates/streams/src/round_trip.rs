@@ -14,6 +14,8 @@ const MAX_ROUND_TRIP: Nanos = 600_000_000_000;
 /// More than this above the shortest is a queue, where the shortest is short: schedulers and Wi-Fi
 /// take as long now and then.
 const MIN_QUEUE_DELAY: Nanos = 20_000_000;
+/// Part of the shortest round trip that a queue is which a transfer fills; less is jitter of the path.
+const MIN_QUEUE_PART: Nanos = 16;
 /// Shortest retransmission timeout of Linux beyond the round trip (`TCP_RTO_MIN`).
 pub(crate) const MIN_TIMEOUT: Nanos = 200_000_000;
 /// Retransmission timeout before the first sample (RFC 6298, 2.1).
@@ -128,6 +130,7 @@ pub struct LoadStatistics {
     inflated: u32,
     losses: LossEpisodes,
     last_is_inflated: bool,
+    last_is_longer: bool,
     /// Sums, in milliseconds and KiB.
     time: f64,
     flight: f64,
@@ -143,6 +146,8 @@ pub struct LossEpisodes {
     pub count: u32,
     /// Those after an inflated round trip: a queue was full.
     pub after_inflated: u32,
+    /// Those after a round trip a sixteenth longer than the shortest: there was a queue.
+    pub after_longer: u32,
 }
 
 impl LoadStatistics {
@@ -153,7 +158,9 @@ impl LoadStatistics {
         let (time, flight) = (sample as f64 * 1e-6, flight as f64 * (1.0 / 1024.0));
         self.samples = self.samples.saturating_add(1);
         // More than twice the shortest.
-        self.last_is_inflated = sample.saturating_sub(min) > min.max(MIN_QUEUE_DELAY);
+        let longer = sample.saturating_sub(min);
+        self.last_is_inflated = longer > min.max(MIN_QUEUE_DELAY);
+        self.last_is_longer = longer >= min / MIN_QUEUE_PART;
         self.inflated = self.inflated.saturating_add(u32::from(self.last_is_inflated));
         self.time += time;
         self.flight += flight;
@@ -263,15 +270,19 @@ impl RoundTripTimer {
         self.timed.used = is_in_flight.into();
     }
 
-    /// Data before `end` was retransmitted: an acknowledgement may be for either transmission.
+    /// Data before `end` was retransmitted: an acknowledgement may be for either transmission. Where the
+    /// original did not pass here, the round trips to the sender and back show the queue before it.
     #[inline]
-    pub(crate) fn retransmitted(&mut self, end: Sequence) {
+    pub(crate) fn retransmitted(&mut self, end: Sequence, to_sender: Option<&RoundTripTimes>) {
         if self.retransmitted.known().is_none()
             && let Some(load) = &mut self.times.load
         {
-            let LossEpisodes { count, after_inflated } = &mut load.losses;
+            let before = to_sender.and_then(RoundTripTimes::load).unwrap_or(load);
+            let (is_inflated, is_longer) = (before.last_is_inflated, before.last_is_longer);
+            let LossEpisodes { count, after_inflated, after_longer } = &mut load.losses;
             *count = count.saturating_add(1);
-            *after_inflated = after_inflated.saturating_add(u32::from(load.last_is_inflated));
+            *after_inflated = after_inflated.saturating_add(is_inflated.into());
+            *after_longer = after_longer.saturating_add(is_longer.into());
         }
         self.retransmitted = self.retransmitted.max(end);
     }
@@ -398,7 +409,7 @@ mod tests {
     fn a_retransmitted_segment_is_not_timed() {
         let mut timer = RoundTripTimer::default();
         timer.sent(Sequence(100), 0);
-        timer.retransmitted(Sequence(100));
+        timer.retransmitted(Sequence(100), None);
         assert_eq!(timer.acknowledged(Sequence(100), 1_000, 0), None);
         assert_eq!(timer.timeout(), 1_000_000_000);
         timer.sent(Sequence(200), 2_000);
@@ -406,11 +417,35 @@ mod tests {
     }
 
     #[test]
+    fn losses_begin_after_round_trips_with_a_queue_or_without_one() {
+        const MS: Nanos = 1_000_000;
+        let episodes = |last: Nanos, to_sender: Option<Nanos>| {
+            let mut timer = RoundTripTimer::default();
+            let mut other = RoundTripTimes::default();
+            for sample in [100 * MS; 9].into_iter().chain([last]) {
+                timer.times.add(sample, 0);
+                other.add(to_sender.unwrap_or(sample), 0);
+            }
+            let to_sender = to_sender.map(|_| &other);
+            timer.retransmitted(Sequence(100), to_sender);
+            timer.retransmitted(Sequence(200), to_sender);
+            let LossEpisodes { count, after_inflated, after_longer } =
+                timer.load().map(LoadStatistics::losses).unwrap_or_default();
+            (count, after_inflated, after_longer)
+        };
+        assert_eq!(episodes(101 * MS, None), (1, 0, 0));
+        assert_eq!(episodes(107 * MS, None), (1, 0, 1));
+        assert_eq!(episodes(221 * MS, None), (1, 1, 1));
+        // What was lost before it got here: the other way shows the queue.
+        assert_eq!(episodes(221 * MS, Some(100 * MS)), (1, 0, 0));
+    }
+
+    #[test]
     fn behind_a_gap_selective_acknowledgements_give_samples() {
         let mut timer = RoundTripTimer::default();
         timer.sent(Sequence(100), 0);
         timer.sent(Sequence(200), 0);
-        timer.retransmitted(Sequence(100));
+        timer.retransmitted(Sequence(100), None);
         timer.sent(Sequence(300), 1_000);
         timer.selectively_acknowledged(Sequence(200), Sequence(300), 1_040, 0);
         assert_eq!((timer.min(), timer.samples), (Some(40), 1));

@@ -78,7 +78,8 @@ pub(crate) fn group_directions<'a>(
 }
 
 impl SharedPath {
-    fn of(packets: &Packets, one: StreamDirection<'_>) -> Self {
+    /// What the streams share that send as this one does, from the same host to the same host.
+    pub(crate) fn of(packets: &Packets, one: StreamDirection<'_>) -> Self {
         let hosts = |of: &StreamDirection<'_>| (of.sender().ip(), of.receiver().ip());
         let is_like =
             |other: &StreamDirection<'_>| hosts(other) == hosts(&one) && other.sent().new_bytes > 0;

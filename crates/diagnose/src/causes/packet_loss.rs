@@ -38,10 +38,13 @@
 //! began at most twice in a transfer: this is how TCP finds the rate of a link,
 //! and what it costs in time says whether it hurts. Losses that began at most
 //! twice in a transfer of 20 round trips or more, of three segments each or more,
-//! and that no timeout had to repair, hurt from a second on, unless no round trip
-//! was a sixteenth longer than the shortest: then there is no queue that they could
-//! have filled. A receiver that does not answer any more: two retransmissions, and
-//! a second of waiting.
+//! and that no timeout had to repair, hurt from a second on, unless round trips
+//! before them were not a sixteenth longer than the shortest: then there is no
+//! queue that they could have filled. Where there is none, losses that began twice
+//! count like more of them if the transfer was far below the rate at which the path
+//! delivers flights: half of it in its largest flight, a quarter on average. A
+//! receiver that does not answer any more: two retransmissions, and a second of
+//! waiting.
 //!
 //! ## Looks like it, but is not
 //!
@@ -82,9 +85,14 @@
 //! - Rewaskar, Kaur, Smith: A passive state-machine approach for accurate analysis
 //!   of TCP out-of-sequence segments (CCR 2006)
 
-use model::{CapturedDirection, Evidence, Finding, NetworkPart, Reach, Source, TimeCategory};
+mod congestion;
+
+use model::{
+    CapturedDirection, Evidence, Finding, NetworkPart, Packets, Reach, Source, TimeCategory,
+};
 use text::{count, micros, number, percent, share};
 
+use self::congestion::{MIN_ROUND_TRIPS, began_often, is_overshoot, queue_was_full};
 use crate::captured::{
     Group, StreamDirection, is_damaged, total, verdict_from_packets, window_limit, without_data,
 };
@@ -108,12 +116,6 @@ pub(super) const CAUSE: Cause = Cause {
 const MIN_LOSSES: u64 = 2;
 /// Share of the segments with data.
 const MIN_SEGMENT_SHARE: f64 = 0.001;
-/// Times that losses began; fewer may be a transfer that overshot the rate of its link.
-const MIN_LOSS_EVENTS: u64 = 3;
-/// Segments that overshooting loses each time: it fills a queue, and what comes next is lost.
-const MIN_OVERSHOT_SEGMENTS: u64 = 3;
-/// Part of the shortest round trip that a queue is which it fills; less is jitter of the path.
-const MIN_QUEUE_PART: u64 = 16;
 /// What overshooting may cost, microseconds: recovery of many losses takes some round trips, and nobody
 /// has to do something about it. From here on a finding is a warning.
 const MIN_OVERSHOOT_US: u64 = 1_000_000;
@@ -126,13 +128,10 @@ const MIN_TIME_US: u64 = 10_000;
 const MIN_UNANSWERED_US: u64 = 1_000_000;
 /// A receiver so near the capture point, microseconds, is likely to be the host that captures.
 const MAX_NEAR_US: u64 = 1_000;
-/// Round trips that show whether there was a queue.
-const MIN_ROUND_TRIPS: u64 = 20;
-/// Share of the round trips that are long from which on a queue was full.
-const MIN_INFLATED_SHARE: f64 = 0.5;
 
 pub(super) fn rule(evidence: &Evidence) -> Verdict {
-    verdict_from_packets(evidence, hit, finding, |packets| {
+    let lost = |direction: StreamDirection<'_>| hit(direction, evidence.packets.as_ref());
+    verdict_from_packets(evidence, lost, finding, |packets| {
         without_data(packets).unwrap_or_else(|| {
             let lost = total(packets, CapturedDirection::lost);
             let data = total(packets, |sent| sent.data_segments);
@@ -145,7 +144,7 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     })
 }
 
-fn hit(direction: StreamDirection<'_>) -> Option<u64> {
+fn hit(direction: StreamDirection<'_>, packets: Option<&Packets>) -> Option<u64> {
     let sent = direction.sent();
     if is_silent(direction) {
         return Some(sent.unanswered_us);
@@ -164,29 +163,12 @@ fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     // How TCP finds the rate of a link: it fills the queue, loses some, and goes on. What is shorter
     // has no rate to find, and loses time alone.
     let trips = sent.round_trip.filter(|trips| trips.samples >= MIN_ROUND_TRIPS);
-    let is_slowed = queue_was_full(direction) == Some(false)
-        && trips.is_some_and(|trips| {
-            trips.losses >= MIN_LOSS_EVENTS
-                && trips.losses.saturating_mul(trips.mean_us) >= MIN_TIME_US
-        });
-    (lost_here && (felt || (many && is_slowed))).then_some(cost)
-}
-
-/// Whether a transfer found the rate of its link: losses began once or twice, of several segments each,
-/// and the receiver's acknowledgements were enough to repair them.
-fn is_overshoot(direction: StreamDirection<'_>) -> bool {
-    let sent = direction.sent();
-    // A rate is found by filling the queue before it.
-    let is_transfer = sent.round_trip.is_some_and(|trips| {
-        let queue_us = trips.max_us.saturating_sub(trips.min_us);
-        trips.samples >= MIN_ROUND_TRIPS && queue_us >= trips.min_us / MIN_QUEUE_PART
-    });
-    // Behind the losses, segments are missing; before them, the sender retransmits.
-    let retransmitted = sent.round_trip.map_or(0, |trips| trips.losses);
-    let events = retransmitted.max(sent.missing_began);
-    let is_first = events > 0 && events < MIN_LOSS_EVENTS;
-    let several = events.saturating_mul(MIN_OVERSHOT_SEGMENTS) <= sent.lost();
-    is_transfer && is_first && several && sent.rto_retransmissions == 0
+    let is_slowed = || {
+        queue_was_full(direction) == Some(false)
+            && trips.is_some_and(|trips| trips.losses.saturating_mul(trips.mean_us) >= MIN_TIME_US)
+            && began_often(direction, packets)
+    };
+    (lost_here && (felt || (many && is_slowed()))).then_some(cost)
 }
 
 /// Whether the receiver, which had sent packets before, does not answer any more, and the sender
@@ -194,16 +176,6 @@ fn is_overshoot(direction: StreamDirection<'_>) -> bool {
 fn is_silent(direction: StreamDirection<'_>) -> bool {
     let sent = direction.sent();
     sent.unanswered >= MIN_LOSSES && sent.unanswered_us >= MIN_UNANSWERED_US
-}
-
-/// Whether losses come from a full queue, by the round trips before them; `None` when there are too
-/// few.
-fn queue_was_full(direction: StreamDirection<'_>) -> Option<bool> {
-    let trips = direction.sent().round_trip.filter(|trips| trips.samples >= MIN_ROUND_TRIPS)?;
-    Some(
-        trips.inflated >= MIN_INFLATED_SHARE
-            || (trips.losses > 0 && trips.losses_after_long.saturating_mul(2) >= trips.losses),
-    )
 }
 
 /// The round trip from the capture point to a near receiver behind which most of the lost segments
@@ -354,6 +326,7 @@ fn no_answer(evidence: &Evidence, group: &Group<'_>) -> Finding {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::congestion::MIN_LOSS_EVENTS;
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
 

@@ -147,7 +147,7 @@ impl Direction {
         };
         match class {
             SegmentClass::OriginalNotCaptured { is_spurious: false, .. } => {
-                self.round_trip.retransmitted(to);
+                self.round_trip.retransmitted(to, peer.timestamp_round_trips.as_deref());
                 let recovery = self.loss_recovery.get_or_insert_default();
                 recovery.gap_filled((from, to), at, segment.timestamp());
             }
@@ -202,7 +202,7 @@ impl Direction {
     /// A retransmission of unacknowledged data whose original was captured.
     fn take_retransmission(&mut self, class: SegmentClass, segment: &Segment<'_>) {
         let Segment { at, from, to, .. } = *segment;
-        self.round_trip.retransmitted(to);
+        self.round_trip.retransmitted(to, None);
         self.path_mtu.retransmitted(from, to);
         let recovery = self.loss_recovery.get_or_insert_default();
         if class == SegmentClass::TooSoon {
