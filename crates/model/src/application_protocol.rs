@@ -68,6 +68,9 @@ pub struct Resolver {
     /// Answers that took 300 ms to a second.
     #[serde(default)]
     pub late: u64,
+    /// Answers that took 100 to 300 ms, to a question that it had answered in the 20 s before.
+    #[serde(default)]
+    pub late_again: u64,
     /// Median time of its answers, microseconds.
     pub answer_p50_us: Option<u64>,
     /// The same, 99th percentile.
@@ -75,7 +78,7 @@ pub struct Resolver {
     /// Time that clients lost to unanswered queries and slow answers, microseconds; concurrent queries
     /// of one client count once.
     pub lost_us: u64,
-    /// The same for answers that took 300 ms to a second.
+    /// The same for `late` and `late_again`.
     #[serde(default)]
     pub lost_late_us: u64,
     /// The slowest look-up.

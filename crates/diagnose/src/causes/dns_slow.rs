@@ -12,19 +12,22 @@
 //! In packets of port 53: queries of hosts (recursion desired) that were
 //! retransmitted, to the same server or the next, or that had no answer for a
 //! second at the end; and answers that took a second or more, or 300 ms to a
-//! second. The time that clients waited for each server is summed; what one client
-//! looks up at the same time counts once. An answer belongs to the query with its
-//! id, name and server; that the port is unreachable (ICMP) is an answer, too.
-//! After ten seconds without another query no client waits any more.
+//! second, or 100 ms to questions that the server had answered in the 20 s before:
+//! what a cache holds takes no longer than the way to it. The time that clients
+//! waited for each server is summed; what one client looks up at the same time
+//! counts once. An answer belongs to the query with its id, name and server; that
+//! the port is unreachable (ICMP) is an answer, too. After ten seconds without
+//! another query no client waits any more.
 //!
 //! ## Threshold
 //!
 //! A second lost or more, by at least two queries and a twentieth of those sent to
 //! the server: a single lost packet is no finding. Or three answers that took 300
-//! ms to a second, at least half of all, and a second lost. Where the capture
-//! itself lost packets, three times their share: it may have lost the answers. And
-//! at least one packet of the other direction must have been captured: a capture
-//! of one direction has no answers at all.
+//! ms to a second, or 100 ms for what was answered before, at least half of all,
+//! and a second lost. Where the capture itself lost packets, three times their
+//! share: it may have lost the answers. And at least one packet of the other
+//! direction must have been captured: a capture of one direction has no answers at
+//! all.
 //!
 //! ## Looks like it, but is not
 //!
@@ -94,7 +97,8 @@ const MIN_QUERIES: u64 = 2;
 const MIN_QUERY_SHARE: f64 = 0.05;
 /// The same as a multiple of the share of packets that the capture lost.
 const MIN_TO_CAPTURE_LOSS: f64 = 3.0;
-/// Answers that took 300 ms to a second, and their share of all answers: the server is late each time.
+/// Answers that took 300 ms to a second, or 100 ms for what the server had answered before, and their share
+/// of all answers: the server is late each time.
 const MIN_LATE_ANSWERS: u64 = 3;
 const MIN_LATE_SHARE: f64 = 0.5;
 /// Share of the queries from which on it is critical.
@@ -151,12 +155,17 @@ fn is_slow(one: &Resolver, min_share: f64) -> bool {
 
 /// Queries that were answered late, or after a second, or not at all.
 fn late_queries(one: &Resolver) -> u64 {
-    slow_queries(one).saturating_add(one.late)
+    slow_queries(one).saturating_add(late_answers(one))
+}
+
+/// Answers that were late, but not very late.
+fn late_answers(one: &Resolver) -> u64 {
+    one.late.saturating_add(one.late_again)
 }
 
 fn is_always_late(one: &Resolver) -> bool {
-    let often = share(one.late as f64, one.answers as f64) >= MIN_LATE_SHARE;
-    one.late >= MIN_LATE_ANSWERS && often && lost_us(one) >= MIN_LOST_US
+    let often = share(late_answers(one) as f64, one.answers as f64) >= MIN_LATE_SHARE;
+    late_answers(one) >= MIN_LATE_ANSWERS && often && lost_us(one) >= MIN_LOST_US
 }
 
 /// Time that clients waited; for late answers, if most of them are.
@@ -170,11 +179,16 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
     let is_late = is_always_late(one);
     let slow_queries = if is_late { late_queries(one) } else { slow_queries(one) };
     let lost_us = if is_late { lost_us(one) } else { one.lost_us };
-    let late = if is_late {
-        format!(", {} after 300 ms to a second", number(one.late))
-    } else {
-        String::new()
-    };
+    let mut late = String::new();
+    if is_late && one.late > 0 {
+        late.push_str(&format!(", {} after 300 ms to a second", number(one.late)));
+    }
+    if is_late && one.late_again > 0 {
+        let again = number(one.late_again);
+        late.push_str(&format!(
+            ", {again} after 100 to 300 ms though it had answered the same before"
+        ));
+    }
     let mut text = format!(
         "{} of {} not answered, {} after a second or more{late}",
         number(one.unanswered),
@@ -193,7 +207,7 @@ fn finding(evidence: &Evidence, one: &Resolver) -> Finding {
         .over_window(evidence, "queries", one.queries as f64, "queries")
         .over_window(evidence, "queries not answered", one.unanswered as f64, "queries")
         .over_window(evidence, "slow answers", one.slow as f64, "queries")
-        .over_window(evidence, "late answers", one.late as f64, "queries")
+        .over_window(evidence, "late answers", late_answers(one) as f64, "queries")
         .over_window(evidence, "time lost", lost_us as f64 / 1e3, "ms");
     let each = one.worst.as_ref().map_or(0, |worst| worst.waited_us);
     Finding {
@@ -288,6 +302,7 @@ pub(super) mod tests {
             answer_p50_us: (queries > unanswered).then_some(2_000),
             answer_p99_us: (queries > unanswered).then_some(3_000),
             late: 0,
+            late_again: 0,
             lost_us,
             lost_late_us: 0,
             worst: Some(SlowLookup {
@@ -325,6 +340,24 @@ pub(super) mod tests {
         let one = &mut evidence.packets.as_mut().unwrap().resolvers[0];
         (one.late, one.lost_late_us) = (3, 1_200_000);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "it had to ask others");
+    }
+
+    #[test]
+    fn fires_for_a_server_that_is_late_for_what_it_answered_before() {
+        for (again, answers, is_found) in [(9, 10, true), (2, 3, false), (9, 20, false)] {
+            let mut evidence = asked(answers, 0, 0, 0);
+            let one = &mut evidence.packets.as_mut().unwrap().resolvers[0];
+            (one.late_again, one.lost_late_us) = (again, 1_800_000);
+            let verdict = rule(&evidence);
+            assert_eq!(matches!(verdict, Verdict::Found(_)), is_found, "{again} of {answers}");
+        }
+        let mut evidence = asked(10, 0, 0, 0);
+        let one = &mut evidence.packets.as_mut().unwrap().resolvers[0];
+        (one.late, one.late_again, one.lost_late_us) = (1, 8, 1_900_000);
+        let text = &findings_of(rule(&evidence))[0].evidence[0].text;
+        let late =
+            "1 after 300 ms to a second, 8 after 100 to 300 ms though it had answered the same";
+        assert!(text.contains(late), "{text}");
     }
 
     #[test]

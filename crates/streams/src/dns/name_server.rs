@@ -17,7 +17,8 @@ pub(super) struct NameServer {
     pub(super) unanswered: u64,
     pub(super) slow: u64,
     pub(super) answer_times: TimeHistogram,
-    late: u64,
+    pub(super) late: u64,
+    pub(super) late_again: u64,
     lost: Nanos,
     lost_late: Nanos,
     /// The look-up that waited longest.
@@ -46,7 +47,6 @@ impl NameServer {
         message: &Message<'_>,
         client: IpAddr,
     ) {
-        self.late += 1;
         self.lost_late = self.lost_late.saturating_add(lost);
         self.note_worst(waited, message, client);
     }
@@ -67,6 +67,7 @@ impl NameServer {
             unanswered: self.unanswered,
             slow: self.slow,
             late: self.late,
+            late_again: self.late_again,
             answer_p50_us: self.answer_times.quantile(0.5),
             answer_p99_us: self.answer_times.quantile(0.99),
             lost_us: micros(self.lost),

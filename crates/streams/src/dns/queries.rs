@@ -40,6 +40,13 @@ const MIN_RETRY_TIME: Nanos = 100_000_000;
 const MIN_SLOW_TIME: Nanos = 1_000_000_000;
 /// One that takes this long is late: where most do, each request that looks up a name is.
 const MIN_LATE_TIME: Nanos = 300_000_000;
+/// The same for a name that the server answered a short time before: what it has in its cache takes no longer
+/// than the way there, and users notice what takes longer than this.
+const MIN_LATE_AGAIN_TIME: Nanos = 100_000_000;
+/// That time: the names of content delivery networks, which change most often, stay valid for 20 s or more.
+const MAX_CACHED_TIME: Nanos = 20_000_000_000;
+/// Most names whose last answer is remembered.
+const MAX_ANSWERED: usize = 4096;
 /// A query that comes again after this time is a new one: the client had given up. Resolvers ask again
 /// after 1 to 5 s, and wait no more than 8 s for the last answer.
 const MAX_WAIT_TIME: Nanos = 10_000_000_000;
@@ -59,6 +66,8 @@ pub(crate) struct DnsQueries {
     /// Time that a client lost before this moment has been added up, whatever the name: it looks up
     /// several at once.
     waited_until: HashMap<IpAddr, Nanos>,
+    /// When a server last answered for a name and type; bounded.
+    answered: HashMap<(SocketAddr, u16, Vec<u8>), Nanos>,
     /// Queries that found no room.
     pub(crate) refused: u64,
     /// When look-ups of long ago were last searched for, and how many had been refused before.
@@ -221,17 +230,21 @@ impl DnsQueries {
         // A query that was retried meanwhile has been counted.
         let counts = !std::mem::replace(&mut query.is_over, true);
         let asked_at = query.at;
-        if counts && let Some(server) = self.servers.get_mut(&server) {
+        if counts && let Some(found) = self.servers.get_mut(&server) {
+            let (server, is_cached) =
+                (found, note_answer(&mut self.answered, server, message, asked_at, at));
             let time = at.saturating_sub(asked_at);
             server.answers += 1;
             server.failures += u64::from(is_failure(message));
             server.answer_times.add(time);
-            if time >= MIN_LATE_TIME {
+            if time >= if is_cached { MIN_LATE_AGAIN_TIME } else { MIN_LATE_TIME } {
                 let lost = lose(&mut self.waited_until, client, asked_at, at);
                 if time >= MIN_SLOW_TIME {
                     server.slow += 1;
                     server.add_wait(lost, time, message, client);
                 } else {
+                    server.late_again += u64::from(time < MIN_LATE_TIME);
+                    server.late += u64::from(time >= MIN_LATE_TIME);
                     server.add_late(lost, time, message, client);
                 }
             }
@@ -347,6 +360,31 @@ fn lose(until: &mut HashMap<IpAddr, Nanos>, client: IpAddr, from: Nanos, to: Nan
         until.insert(client, known.max(to));
     }
     to.saturating_sub(from.max(known)).max(0)
+}
+
+/// A server answers, after it was asked at `asked_at`. Whether it had answered the same question a short
+/// time before that, so that its cache had the answer, if it has a cache.
+fn note_answer(
+    answered: &mut HashMap<(SocketAddr, u16, Vec<u8>), Nanos>,
+    server: SocketAddr,
+    message: &Message<'_>,
+    asked_at: Nanos,
+    at: Nanos,
+) -> bool {
+    if is_failure(message) {
+        return false;
+    }
+    let key = (server, message.query_type, message.name.to_ascii_lowercase());
+    if let Some(before) = answered.get_mut(&key) {
+        let age = asked_at.saturating_sub(*before);
+        *before = at;
+        return (0..=MAX_CACHED_TIME).contains(&age);
+    }
+    if answered.len() >= MAX_ANSWERED {
+        answered.clear();
+    }
+    answered.insert(key, at);
+    false
 }
 
 /// Names are compared without regard to case (RFC 4343).

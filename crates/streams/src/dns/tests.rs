@@ -257,3 +257,30 @@ fn names_are_looked_up_over_tcp_too() {
     let first = capture.resolver(FIRST, 3000);
     assert_eq!((first.queries, first.answers, first.slow), (2, 2, 2));
 }
+
+#[test]
+fn a_question_that_was_answered_before_takes_no_time() {
+    let ask = |capture: &mut TestCapture, id: u16, text: &str, at_ms: Nanos, took_ms: Nanos| {
+        capture.message(FIRST, None, (id, 1, text), at_ms);
+        capture.message(FIRST, Some(0), (id, 1, text), at_ms + took_ms);
+    };
+    let mut capture = TestCapture::default();
+    ask(&mut capture, 1, "a.example", 0, 200);
+    ask(&mut capture, 2, "b.example", 1_000, 200);
+    let first = capture.resolver(FIRST, 2_000);
+    assert_eq!((first.late_again, first.lost_late_us), (0, 0), "it had to ask others");
+    ask(&mut capture, 3, "A.example", 2_000, 250);
+    ask(&mut capture, 4, "a.example", 3_000, 99);
+    ask(&mut capture, 5, "a.example", 4_000, 400);
+    let first = capture.resolver(FIRST, 5_000);
+    assert_eq!((first.late_again, first.late, first.lost_late_us), (1, 1, 650_000));
+    ask(&mut capture, 6, "b.example", 22_000, 200);
+    assert_eq!(capture.resolver(FIRST, 23_000).late_again, 1, "no cache keeps it so long");
+    // That a server has failed is no answer.
+    let mut capture = TestCapture::default();
+    for (id, at_ms) in [(1, 0), (2, 1_000)] {
+        capture.message(FIRST, None, (id, 1, "a.example"), at_ms);
+        capture.message(FIRST, Some(2), (id, 1, "a.example"), at_ms + 200);
+    }
+    assert_eq!(capture.resolver(FIRST, 2_000).late_again, 0);
+}

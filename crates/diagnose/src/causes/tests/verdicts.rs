@@ -83,6 +83,7 @@ fn resolver(queries: u64) -> Resolver {
         answer_p50_us: Some(2_000),
         answer_p99_us: Some(3_000),
         late: 0,
+        late_again: 0,
         lost_us: 0,
         lost_late_us: 0,
         worst: None,
