@@ -20,6 +20,9 @@ const MIN_INTERVALS: u32 = 40;
 const MIN_SEGMENTS: u64 = 16;
 /// ... and no more than so many: what bbr sends more for one round trip must not be lost in it.
 const MAX_ROUND_TRIPS: Nanos = 2;
+/// Where 16 segments take longer: two departures of two, as offload sends them, the last of which may be the
+/// end of something. (An interval begins and ends with a departure: its rate is exact with few of them.)
+const FEWEST_SEGMENTS: u64 = 3;
 /// With so few segments in a round trip, a congestion window does not pace.
 const FEW_SEGMENTS: u64 = 2;
 /// An interval is even that deviates by no more than this share from those before it.
@@ -120,9 +123,8 @@ impl PaceDetector {
         let is_answered = data.peer_data_at.is_some_and(|answered_at| answered_at >= self.last);
         self.last = data.at;
         if gap.saturating_mul(2) >= self.usual_gap {
-            let full = MIN_SEGMENTS.saturating_mul(data.mss.into());
             let time = data.at.saturating_sub(self.interval.began);
-            if self.interval.packets > 0 && self.interval.bytes >= full && time >= data.round_trip {
+            if self.interval.packets > 0 && time >= data.round_trip && self.is_full(time, data) {
                 self.end_interval(time, data);
             }
             let since = data.at.saturating_sub(acknowledged_at);
@@ -139,6 +141,17 @@ impl PaceDetector {
         }
         interval.packets = interval.packets.saturating_add(1);
         interval.bytes = interval.bytes.saturating_add(data.bytes);
+    }
+
+    /// Whether the interval, which has taken so long, has segments enough.
+    fn is_full(&self, time: Nanos, data: &SentData) -> bool {
+        let bytes = self.interval.bytes;
+        let of = |segments: u64| segments.saturating_mul(data.mss.into());
+        let longest = data.round_trip.saturating_mul(MAX_ROUND_TRIPS);
+        // At this rate, so many segments take longer than an interval may.
+        let is_slow = u128::from(bytes) * longest.unsigned_abs() as u128
+            <= u128::from(of(MIN_SEGMENTS)) * time.unsigned_abs() as u128;
+        bytes >= of(MIN_SEGMENTS) || (is_slow && time <= longest && bytes >= of(FEWEST_SEGMENTS))
     }
 
     fn end_interval(&mut self, time: Nanos, data: &SentData) {
@@ -280,19 +293,34 @@ mod tests {
         assert_eq!(found(std::iter::repeat_n(210_000, 40_000), 200), None);
     }
 
-    #[test]
-    fn a_sender_that_tries_whether_more_passes_is_another() {
-        // bbr: one round trip in eight a quarter faster, the next a quarter slower.
-        let gaps = (0..8_000).scan(0, |at: &mut Nanos, _| {
+    /// bbr: one round trip in eight a quarter faster, the next a quarter slower.
+    fn probing(gap: Nanos) -> impl Iterator<Item = Nanos> {
+        (0..8_000).scan(0, move |at: &mut Nanos, number| {
             let gap = match (*at / ROUND_TRIP) % 8 {
-                0 => EVEN * 4 / 5,
-                1 => EVEN * 4 / 3,
-                _ => EVEN,
+                0 => gap * 4 / 5,
+                1 => gap * 4 / 3,
+                _ => gap,
             };
+            // Two segments leave at a time.
+            let gap = if number % 2 == 0 { 2 * gap - 10_000 } else { 10_000 };
             *at += gap;
             Some(gap)
-        });
-        assert_eq!(found(gaps, 200), None);
+        })
+    }
+
+    #[test]
+    fn a_sender_that_tries_whether_more_passes_is_another() {
+        assert_eq!(found(probing(EVEN), 200), None);
+    }
+
+    #[test]
+    fn a_few_segments_in_a_round_trip_show_a_pace_and_a_sender_that_tries_more() {
+        for in_round_trip in [2.3, 3.1, 4.3, 5.2, 6.7, 7.6, 9.1] {
+            let gap = (ROUND_TRIP as f64 / in_round_trip) as Nanos;
+            let pairs = [2 * gap - 10_000, 10_000].into_iter().cycle().take(4_000);
+            assert!(found(pairs, 200).is_some(), "{in_round_trip}");
+            assert_eq!(found(probing(gap), 200), None, "{in_round_trip}");
+        }
     }
 
     #[test]

@@ -20,7 +20,8 @@
 //! round trip or more, and 16 segments or more; it deviates by no more than a tenth
 //! from those before it (one in 32 may). It takes two round trips at most, unless
 //! fewer than two segments are sent in one: bbr sends a quarter more for one round
-//! trip in eight, and that must not be lost in it. Of the departures after a pause,
+//! trip in eight, and that must not be lost in it. Where 16 segments would take
+//! longer, three suffice. Of the departures after a pause,
 //! no more than three quarters come within 100 µs of an acknowledgement (and of the
 //! way to the sender), or after a pause no longer than twice that. In no more than
 //! a quarter of the intervals a pause follows a segment that is not full, or an
