@@ -51,7 +51,7 @@
 //!
 //! - RFC 9112, section 9 (persistent connections); RFC 5681 (slow start)
 
-use model::{Evidence, Finding, Source, StreamEnd, TimeCategory};
+use model::{CapturedStream, Evidence, Finding, SlowStarts, Source, StreamEnd, TimeCategory};
 use text::{count, micros, percent, share};
 
 use crate::captured::{
@@ -110,21 +110,24 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     })
 }
 
-/// What a connection of one request pays for being new, microseconds.
+/// What a connection of one request pays for being new, microseconds. Of its directions, that of the server
+/// stands for both, so that uploads and downloads of one service are one group.
 fn cost_us(direction: StreamDirection<'_>) -> Option<u64> {
     let stream = direction.stream;
     let handshake = stream.handshake_us?;
-    let starts = direction.sent().slow_starts;
-    let growth = starts.first_growing.saturating_mul(stream.round_trip_us().unwrap_or(0));
+    let growth = growing(stream).first_growing.saturating_mul(stream.round_trip_us().unwrap_or(0));
     let all = handshake.saturating_add(growth);
     let closes = stream.end != StreamEnd::Open;
     // The first exchange of TLS is its handshake.
     let asks = stream.exchanges == 1 && stream.tls.is_none();
     let usual = stream.syn_retransmissions == 0 && stream.syn_ack_retransmissions == 0;
-    // Uploads grow from the client, everything else from the server.
-    let grows = starts.first_rounds.cmp(&direction.reverse().slow_starts.first_rounds);
-    let pays = grows.is_gt() || (grows.is_eq() && direction.server_sends);
-    (pays && asks && closes && usual && all >= MIN_COST_US).then_some(all)
+    (direction.server_sends && asks && closes && usual && all >= MIN_COST_US).then_some(all)
+}
+
+/// The slow start that the exchange waits for: uploads grow from the client, everything else from the server.
+fn growing(stream: &CapturedStream) -> SlowStarts {
+    let (client, server) = (stream.from_client.slow_starts, stream.from_server.slow_starts);
+    if client.first_rounds > server.first_rounds { client } else { server }
 }
 
 /// Whether one client opened several, each soon after the one before had ended.
@@ -189,14 +192,13 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
         micros(handshakes),
         percent(cost_share(group)),
         direction.stream.number,
-        count(direction.sent().slow_starts.first_rounds + 1, "round trip"),
+        count(growing(direction.stream).first_rounds.saturating_add(1), "round trip"),
     );
     let proof = group
         .proof(evidence, "proof", text)
         .over_window(evidence, "connections", streams as f64, "connections")
         .over_window(evidence, "handshakes", handshakes as f64 / 1e3, "ms");
-    let clients =
-        if direction.server_sends { group.receiving_host() } else { group.sending_host() };
+    let clients = group.receiving_host();
     group.finding(
         evidence,
         CAUSE.id,
@@ -212,7 +214,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use model::{CapturedStream, CapturedTls, SlowStarts};
+    use model::CapturedTls;
 
     use super::*;
     use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
@@ -260,6 +262,20 @@ pub(super) mod tests {
         assert!((finding.impact.amount - 4.0 * 0.04).abs() < 1e-3, "{finding:?}");
         let remedy = &finding.remedies[0].text;
         assert!(remedy.starts_with("on 198.18.0.1: keep"), "{remedy}");
+    }
+
+    #[test]
+    fn uploads_and_downloads_of_a_service_are_one_finding() {
+        let mut evidence = opened(4, 100_000);
+        for stream in evidence.packets.as_mut().unwrap().worst.iter_mut().step_by(2) {
+            std::mem::swap(
+                &mut stream.from_server.slow_starts,
+                &mut stream.from_client.slow_starts,
+            );
+        }
+        let findings = findings_of(rule(&evidence));
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!((findings[0].impact.amount - 4.0 * 0.04).abs() < 1e-3, "{findings:?}");
     }
 
     #[test]
