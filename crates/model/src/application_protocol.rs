@@ -33,6 +33,9 @@ pub struct SlowRequest {
     /// Think time of those, microseconds.
     #[serde(default)]
     pub noticed_us: u64,
+    /// Tenths of a second in which those were answered, up to four; `None`: not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moments: Option<u64>,
 }
 
 /// TLS metadata of a stream, as far as it is in clear.

@@ -130,13 +130,13 @@ pub struct LoadStatistics {
     inflated: u32,
     losses: LossEpisodes,
     last_is_inflated: bool,
-    last_is_longer: bool,
     /// Sums, in milliseconds and KiB.
     time: f64,
     flight: f64,
     time_squared: f64,
     flight_squared: f64,
     time_flight: f64,
+    last: Nanos,
 }
 
 /// Loss episodes: losses after everything before had been acknowledged.
@@ -158,15 +158,14 @@ impl LoadStatistics {
         let (time, flight) = (sample as f64 * 1e-6, flight as f64 * (1.0 / 1024.0));
         self.samples = self.samples.saturating_add(1);
         // More than twice the shortest.
-        let longer = sample.saturating_sub(min);
-        self.last_is_inflated = longer > min.max(MIN_QUEUE_DELAY);
-        self.last_is_longer = longer >= min / MIN_QUEUE_PART;
+        self.last_is_inflated = sample.saturating_sub(min) > min.max(MIN_QUEUE_DELAY);
         self.inflated = self.inflated.saturating_add(u32::from(self.last_is_inflated));
         self.time += time;
         self.flight += flight;
         self.time_squared += time * time;
         self.flight_squared += flight * flight;
         self.time_flight += time * flight;
+        self.last = sample;
     }
 
     /// Number of samples, those from time stamps included.
@@ -274,11 +273,11 @@ impl RoundTripTimer {
     /// original did not pass here, the round trips to the sender and back show the queue before it.
     #[inline]
     pub(crate) fn retransmitted(&mut self, end: Sequence, to_sender: Option<&RoundTripTimes>) {
+        let before = to_sender.filter(|times| times.load.is_some()).unwrap_or(&self.times);
+        let (is_inflated, is_longer) = before.is_last_inflated_or_longer();
         if self.retransmitted.known().is_none()
             && let Some(load) = &mut self.times.load
         {
-            let before = to_sender.and_then(RoundTripTimes::load).unwrap_or(load);
-            let (is_inflated, is_longer) = (before.last_is_inflated, before.last_is_longer);
             let LossEpisodes { count, after_inflated, after_longer } = &mut load.losses;
             *count = count.saturating_add(1);
             *after_inflated = after_inflated.saturating_add(is_inflated.into());
@@ -360,6 +359,12 @@ impl RoundTripTimes {
     #[inline]
     pub fn smoothed(&self) -> Option<Nanos> {
         self.smoothed.get()
+    }
+
+    /// Whether the last sample was inflated, and whether it was longer than by the jitter of the path.
+    fn is_last_inflated_or_longer(&self) -> (bool, bool) {
+        let Some((load, min)) = self.load().zip(self.min()) else { return (false, false) };
+        (load.last_is_inflated, load.last.saturating_sub(min) >= min / MIN_QUEUE_PART)
     }
 
     /// Round trips under load; `None`: there were too few samples.

@@ -54,7 +54,8 @@ pub struct ShapedThroughput {
     pub burst: u64,
     /// Median round trip before, microseconds.
     pub round_trip_before_us: u64,
-    /// Median round trip after, microseconds.
+    /// Median round trip after, microseconds: of all the time after, or while the queue filled, whichever is
+    /// longer.
     pub round_trip_after_us: u64,
     /// When the step was.
     pub(crate) at: Nanos,
@@ -267,7 +268,10 @@ impl Timeline {
         let duration = longest.map(|later| later.duration).max();
         let at_rate = self.series.time_at(first.rate);
         let duration = first.duration.max(duration.unwrap_or(0)).max(at_rate);
-        Some(ShapedThroughput { duration, ..first })
+        // The series that shows the step first ends while the queue fills.
+        let [_, after] = self.round_trips_us(first.at);
+        let round_trip_after_us = first.round_trip_after_us.max(after.unwrap_or(0));
+        Some(ShapedThroughput { duration, round_trip_after_us, ..first })
     }
 }
 

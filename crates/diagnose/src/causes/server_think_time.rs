@@ -42,6 +42,8 @@
 //! A tail: of ten HTTP requests or more with the same method and path, three or
 //! more and one in twenty take 100 ms or more to be answered, although half of them
 //! take less than 10 ms. A median hides it, and what differs is not the request.
+//! They come in three tenths of a second or more: answers that are late together
+//! wait for one thing, which may be the path.
 //!
 //! A late greeting: where the server speaks first (SMTP, POP3, IMAP, FTP, NNTP,
 //! SSH, MySQL, rsync), at least half of the connections wait 1 s or more, and more

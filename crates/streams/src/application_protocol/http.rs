@@ -4,8 +4,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use wire::payload::http;
 
+use super::moments::Moments;
 use super::payload::Payload;
-use crate::time::Nanos;
+use crate::time::{Nanos, OptionalTime};
 
 /// Bytes of a request line that are kept.
 pub(super) const MAX_LINE_BYTES: usize = 160;
@@ -134,6 +135,8 @@ pub struct SlowRequest {
     pub noticed: u32,
     /// See `noticed`.
     pub noticed_time: Nanos,
+    /// When these were answered.
+    pub moments: Moments,
 }
 
 impl Http {
@@ -262,20 +265,25 @@ impl Http {
         &mut self.current
     }
 
-    /// An exchange ended in which the server took so long to answer.
-    pub(super) fn end_exchange(&mut self, exchange: u32, think_time: Nanos) {
+    /// An exchange ended in which the server took so long to answer, until then.
+    pub(super) fn end_exchange(
+        &mut self,
+        exchange: u32,
+        think_time: Nanos,
+        answered_at: OptionalTime,
+    ) {
         if self.current.exchange != exchange || !self.current.has_request {
             return;
         }
         if think_time >= MIN_SLOW_WAIT {
-            self.add_slow(think_time);
+            self.add_slow(think_time, answered_at);
         } else if let Some(quick) = self.quick.get_mut(self.current.line as usize) {
             *quick = quick.saturating_add(1);
         }
     }
 
     #[cold]
-    fn add_slow(&mut self, think_time: Nanos) {
+    fn add_slow(&mut self, think_time: Nanos, answered_at: OptionalTime) {
         let request = without_query(self.lines.get(self.current.line));
         let place = self.slow_requests.iter().position(|slow| slow.request == request);
         let slow = match place {
@@ -293,6 +301,9 @@ impl Http {
         if think_time >= MIN_NOTICED {
             slow.noticed = slow.noticed.saturating_add(1);
             slow.noticed_time = slow.noticed_time.saturating_add(think_time);
+            if let Some(at) = answered_at.get() {
+                slow.moments.add(at);
+            }
         }
     }
 

@@ -9,11 +9,13 @@
 //! - `http`: requests and responses of HTTP/1
 //! - `http_repeats`: those that repeat the ones before
 //! - `tls`: the handshake
+//! - `moments`: when late responses came
 //! - `protocol`: both
 
 mod greeting;
 mod http;
 mod http_repeats;
+mod moments;
 mod payload;
 mod protocol;
 mod tls;
@@ -25,6 +27,7 @@ pub(crate) use greeting::Greeting;
 pub(crate) use http::RequestHash;
 pub use http::{HttpExchange, SlowRequest};
 pub(crate) use http_repeats::HttpRepeats;
+pub use moments::Moments;
 pub(crate) use payload::Payload;
 pub use protocol::ApplicationProtocol;
 pub(crate) use tls::TlsPart;

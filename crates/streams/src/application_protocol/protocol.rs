@@ -4,7 +4,7 @@ use super::http::{Http, HttpExchange, RequestHash, SlowRequest};
 use super::http_repeats::HttpRepeats;
 use super::payload::Payload;
 use super::tls::TlsHandshake;
-use crate::time::Nanos;
+use crate::time::{Nanos, OptionalTime};
 
 /// First byte of a TLS record with handshake messages (RFC 8446, 5.1).
 const TLS_HANDSHAKE: u8 = 22;
@@ -75,10 +75,15 @@ impl ApplicationProtocol {
         is_tls | self.http.take(payload)
     }
 
-    /// An exchange ended in which the server took so long to answer.
+    /// An exchange ended in which the server took so long to answer, until then.
     #[inline]
-    pub(crate) fn end_exchange(&mut self, exchange: u32, think_time: Nanos) {
-        self.http.end_exchange(exchange, think_time);
+    pub(crate) fn end_exchange(
+        &mut self,
+        exchange: u32,
+        think_time: Nanos,
+        answered_at: OptionalTime,
+    ) {
+        self.http.end_exchange(exchange, think_time, answered_at);
     }
 
     /// Request and status of an exchange: the current one, or the one before.

@@ -4,7 +4,7 @@ use model::Side::{self, Client, Server};
 
 use super::http::{MAX_LINE_BYTES, MAX_SLOW_REQUESTS, RequestHash};
 use super::*;
-use crate::time::Nanos;
+use crate::time::{Nanos, OptionalTime};
 
 /// New data of a stream on which nothing is lost.
 fn send(
@@ -27,7 +27,7 @@ fn requests_and_statuses_belong_to_their_exchanges() {
     assert!(send(&mut protocol, Client, b"GET /a?key=1 HTTP/1.1\r\n", 0, 0, true));
     assert!(send(&mut protocol, Server, b"HTTP/1.1 200 OK\r\n", 30, 0, false));
     assert!(!send(&mut protocol, Server, b"HELLO", 31, 0, false));
-    protocol.end_exchange(0, 25 * MS);
+    protocol.end_exchange(0, 25 * MS, OptionalTime::default());
     assert!(send(&mut protocol, Client, b"POST /b HTTP/1.1\r\n", 40, 1, true));
     let found = |number| protocol.http_exchange(number).map(|http| (http.request, http.status));
     assert_eq!(found(0), Some((Some(("GET", "/a?key=1")), Some(200))));
@@ -38,7 +38,7 @@ fn requests_and_statuses_belong_to_their_exchanges() {
     let request = "GET /a".to_string();
     let slow = SlowRequest { request, exchanges: 1, think_time: 25 * MS, ..SlowRequest::default() };
     assert_eq!(protocol.slow_requests(), [slow]);
-    protocol.end_exchange(1, 9 * MS);
+    protocol.end_exchange(1, 9 * MS, OptionalTime::default());
     // The same again, then another one.
     send(&mut protocol, Client, b"POST /b HTTP/1.1\r\n", 60, 2, true);
     assert_eq!(protocol.http_exchange(1), protocol.http_exchange(2));
@@ -69,7 +69,7 @@ fn targets_are_cut_and_counted_apart_up_to_a_bound() {
         let http = protocol.http_exchange(number).expect("an exchange");
         let (_, target) = http.request.expect("a request");
         assert_eq!(target.len(), MAX_LINE_BYTES - 4);
-        protocol.end_exchange(number, 20 * MS);
+        protocol.end_exchange(number, 20 * MS, OptionalTime::default());
     }
     assert_eq!(protocol.slow_requests().len(), MAX_SLOW_REQUESTS);
 }
@@ -77,10 +77,11 @@ fn targets_are_cut_and_counted_apart_up_to_a_bound() {
 #[test]
 fn quick_and_noticed_responses_are_counted_by_request() {
     let mut protocol = ApplicationProtocol::default();
-    let mut ask = |number, target: &str, think_time| {
+    let mut ask = |number: u32, target: &str, think_time| {
         let line = format!("GET {target} HTTP/1.1\r\n");
         send(&mut protocol, Client, line.as_bytes(), 0, number, true);
-        protocol.end_exchange(number, think_time);
+        let answered_at = Nanos::from(number / 20) * 1_000 * MS;
+        protocol.end_exchange(number, think_time, answered_at.into());
     };
     // Three targets, asked in turn, with queries.
     for number in 0..30 {
@@ -91,6 +92,7 @@ fn quick_and_noticed_responses_are_counted_by_request() {
     let slow: Vec<_> =
         protocol.slow_requests().iter().map(|one| (one.noticed, one.noticed_time)).collect();
     assert_eq!(slow, [(1, 120 * MS); 3]);
+    assert!(protocol.slow_requests().iter().all(|one| one.moments.count() == 1));
     let quick = |target: &str| {
         let hash = RequestHash::of(target);
         protocol

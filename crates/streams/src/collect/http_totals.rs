@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use model::{SlowRequest, StatusCount};
 
-use crate::application_protocol::{ApplicationProtocol, RequestHash};
+use crate::application_protocol::{ApplicationProtocol, Moments, RequestHash};
 use crate::time::{Nanos, micros};
 
 /// Requests of one service that are counted apart, and those of all services.
@@ -36,6 +36,7 @@ struct SlowTotal {
     think_time: Nanos,
     noticed: u64,
     noticed_time: Nanos,
+    moments: Moments,
 }
 
 impl HttpTotals {
@@ -50,6 +51,7 @@ impl HttpTotals {
                 think_time: slow.think_time,
                 noticed: slow.noticed.into(),
                 noticed_time: slow.noticed_time,
+                moments: slow.moments,
             };
             self.add_slow(&slow.request, total, counts);
         }
@@ -86,6 +88,7 @@ impl HttpTotals {
         total.think_time = total.think_time.saturating_add(more.think_time);
         total.noticed += more.noticed;
         total.noticed_time = total.noticed_time.saturating_add(more.noticed_time);
+        total.moments.merge(&more.moments);
     }
 
     /// Adds the totals of other streams.
@@ -118,6 +121,7 @@ impl HttpTotals {
                 quick: self.quick_requests.get(&RequestHash::of(request)).copied().unwrap_or(0),
                 noticed: total.noticed,
                 noticed_us: micros(total.noticed_time),
+                moments: Some(total.moments.count()),
             })
             .collect();
         requests.sort_by(|a, b| {

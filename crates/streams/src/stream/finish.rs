@@ -27,7 +27,7 @@ impl Stream {
             idle_periods.finish();
         }
         if let Some(exchange) = &exchange {
-            self.end_exchange_of_protocol(exchange.number, think_us);
+            self.end_exchange_of_protocol(exchange.number, think_us, exchange.response_began);
         }
         self.end_losses();
         let number = exchange.map_or(0, |exchange| exchange.number);

@@ -191,7 +191,11 @@ impl Stream {
                     self.judge_policer(responder, exchange.number);
                 }
                 if !exchange.is_of_tls {
-                    self.end_exchange_of_protocol(exchange.number, think_us);
+                    self.end_exchange_of_protocol(
+                        exchange.number,
+                        think_us,
+                        exchange.response_began,
+                    );
                 }
             }
             // A segment that overlaps with captured data begins with old bytes.

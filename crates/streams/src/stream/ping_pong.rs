@@ -307,15 +307,15 @@ impl PingPong {
     #[inline(always)]
     fn begin_exchange(&mut self, stream: &mut Stream, bytes: u32, at: Nanos) -> Option<Nanos> {
         let ended = &self.exchange;
-        let (number, think_us) = (ended.number, ended.think_us);
-        let duration = ended.response_at.get().map(|answered_at| answered_at - ended.request_at);
+        let (number, think_us, answered_at) = (ended.number, ended.think_us, ended.response_at);
+        let duration = answered_at.get().map(|answered_at| answered_at - ended.request_at);
         if at - ended.request_at >= Nanos::from(MIN_CATEGORY_TIME_US) * 1_000 {
             self.with_network += u32::from(ended.network_us >= MIN_CATEGORY_TIME_US);
             self.with_think += u32::from(ended.think_us >= MIN_CATEGORY_TIME_US);
         }
         if self.has_protocol && !self.http.ends_quickly() {
             self.http.add_to(stream, number);
-            stream.end_exchange_of_protocol(number, think_us);
+            stream.end_exchange_of_protocol(number, think_us, answered_at);
         }
         self.exchange = MessageExchange {
             number: number.wrapping_add(1),

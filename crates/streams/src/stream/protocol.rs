@@ -5,7 +5,7 @@ use wire::packet::tcp::Tcp;
 
 use super::state::Stream;
 use crate::application_protocol::{ApplicationProtocol, Payload, TlsPart};
-use crate::time::Nanos;
+use crate::time::{Nanos, OptionalTime};
 
 impl Stream {
     /// Takes a segment of which all `new` bytes are new, if its application protocol may be known.
@@ -74,11 +74,16 @@ impl Stream {
         }
     }
 
-    /// An exchange ended in which the server took so many microseconds to answer.
+    /// An exchange ended in which the server took so many microseconds to answer, until then.
     #[inline]
-    pub(super) fn end_exchange_of_protocol(&mut self, exchange: u32, think_us: u32) {
+    pub(super) fn end_exchange_of_protocol(
+        &mut self,
+        exchange: u32,
+        think_us: u32,
+        answered_at: OptionalTime,
+    ) {
         if let Some(protocol) = &mut self.protocol {
-            protocol.end_exchange(exchange, Nanos::from(think_us) * 1_000);
+            protocol.end_exchange(exchange, Nanos::from(think_us) * 1_000, answered_at);
         }
     }
 }

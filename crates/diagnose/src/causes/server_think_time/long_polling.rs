@@ -75,6 +75,7 @@ mod tests {
             think_time_us: exchanges * each_us,
             noticed: exchanges,
             noticed_us: exchanges * each_us,
+            moments: None,
         };
         service.slow_requests = vec![
             slow(format!("{method} /poll"), 10, 0, 2_000_000),

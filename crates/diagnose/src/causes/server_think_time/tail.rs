@@ -16,12 +16,16 @@ pub(super) const MAX_REQUEST_CHARACTERS: usize = 44;
 const MIN_REQUESTS: u64 = 10;
 const MIN_LATE: u64 = 3;
 const MIN_LATE_SHARE: f64 = 0.05;
+/// Tenths of a second in which late answers come: all that wait at one moment, which may touch two of them, wait
+/// for one thing, and whether that is the server, the path or this host is not known.
+const MIN_MOMENTS: u64 = 3;
 
 /// Whether few of the exchanges with this request are answered late, and half of them quickly.
 fn has_tail(request: &SlowRequest) -> bool {
     let all = request.exchanges.saturating_add(request.quick);
     all >= MIN_REQUESTS
         && request.noticed >= MIN_LATE
+        && request.moments.is_none_or(|moments| moments >= MIN_MOMENTS)
         && share(request.noticed as f64, all as f64) >= MIN_LATE_SHARE
         && request.quick.saturating_mul(2) > all
 }
@@ -115,6 +119,7 @@ pub(super) mod tests {
             quick: requests - late - 1,
             noticed: late,
             noticed_us: late * 300_000,
+            moments: Some(late.min(4)),
         }];
         evidence
     }
@@ -133,6 +138,15 @@ pub(super) mod tests {
         assert_eq!((gain.now, gain.expected), (330.0, 30.0), "as long as the others");
         let text = &finding.evidence[0].text;
         assert!(text.ends_with("GET /item: 12 of 200 take 300 ms on average"), "{text}");
+    }
+
+    #[test]
+    fn stays_quiet_where_all_late_answers_come_at_one_moment() {
+        for (moments, is_found) in [(Some(2), false), (Some(3), true), (None, true)] {
+            let mut evidence = example();
+            evidence.packets.as_mut().unwrap().services[0].slow_requests[0].moments = moments;
+            assert_eq!(matches!(rule(&evidence), Verdict::Found(_)), is_found, "{moments:?}");
+        }
     }
 
     #[test]
