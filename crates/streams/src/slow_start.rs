@@ -90,8 +90,9 @@ pub(crate) struct TransferStart {
 pub(crate) struct TransferData {
     pub(crate) bytes: u64,
     pub(crate) at: Nanos,
-    /// Its end.
+    /// Its end, and that of what was sent just before it in the same transfer, where that is in flight.
     pub(crate) end: Sequence,
+    pub(crate) header_end: Option<Sequence>,
     /// Whether its sender had nothing in flight, and paused nevertheless.
     pub(crate) paused: bool,
 }
@@ -161,11 +162,11 @@ impl SlowStartDetector {
         data: TransferData,
         is_acknowledged: Option<impl Fn(Sequence) -> bool>,
     ) {
-        let TransferData { bytes, at, end, paused } = data;
+        let TransferData { bytes, at, end, header_end, paused } = data;
         let Some(start) = self.start else { return };
         let is_over = match (is_acknowledged, self.round_mark.known()) {
             (_, None) => {
-                self.round_mark = end;
+                self.round_mark = header_end.unwrap_or(end);
                 false
             }
             (Some(is_acknowledged), Some(mark)) => is_acknowledged(mark),
@@ -234,9 +235,14 @@ impl SlowStartDetector {
             found.first_segments = u32::try_from(self.first.segments).unwrap_or(u32::MAX);
             found.first_rounds = self.rounds;
             found.first_bytes = self.bytes;
-            // As many rounds as doubling up to ten segments takes.
-            let doublings = (INITIAL_WINDOW / self.first.segments.max(1)).max(1).ilog2();
-            found.first_saved = doublings.min(self.steps).min(self.rounds.saturating_sub(1));
+            found.first_saved = match self.left_slow_start {
+                // As many rounds as doubling up to ten segments takes.
+                true => {
+                    let doublings = (INITIAL_WINDOW / self.first.segments.max(1)).max(1).ilog2();
+                    doublings.min(self.steps).min(self.rounds.saturating_sub(1))
+                }
+                false => rounds_saved(self.first.segments, self.bytes.div_ceil(mss), self.rounds),
+            };
             let needed = match self.left_slow_start {
                 true => self.bytes.div_ceil(self.max_round.max(1)),
                 false => 1,
@@ -274,6 +280,23 @@ impl SlowStartDetector {
     }
 }
 
+/// How many of these rounds an initial window of ten segments saves of a transfer of so many segments that is
+/// all slow start, from this first flight on.
+fn rounds_saved(first: u64, segments: u64, rounds: u32) -> u32 {
+    let needed = |first: u64, growth_tenths: u64| {
+        let (mut flight, mut sent, mut needed) = (first.max(1).saturating_mul(10), 0_u64, 0_u32);
+        while sent < segments.saturating_mul(10) {
+            sent = sent.saturating_add(flight);
+            flight = flight.saturating_mul(growth_tenths) / 10;
+            needed += 1;
+        }
+        needed
+    };
+    // Where more rounds than doubling takes were needed, flights grew by half (delayed acknowledgements).
+    let growth = if rounds <= needed(first, 20) { 20 } else { 15 };
+    rounds.saturating_sub(needed(INITIAL_WINDOW, growth))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,7 +307,7 @@ mod tests {
     const NO_ACKNOWLEDGEMENTS: Option<fn(Sequence) -> bool> = None;
 
     fn sent(bytes: u64, at: Nanos) -> TransferData {
-        TransferData { bytes, at, end: Sequence(7), paused: false }
+        TransferData { bytes, at, end: Sequence(7), header_end: None, paused: false }
     }
 
     fn start(at: Nanos, idle: Option<Nanos>) -> TransferStart {
@@ -368,9 +391,49 @@ mod tests {
     fn a_small_first_flight_has_its_cost() {
         let mut detector = SlowStartDetector::default();
         transfer(&mut detector, 0, None, &[3, 6, 12, 8]);
-        assert_eq!((detector.found.first_flight, detector.found.first_saved), (4344, 1));
+        // Ten and nineteen.
+        assert_eq!((detector.found.first_flight, detector.found.first_saved), (4344, 2));
         let mut detector = SlowStartDetector::default();
         transfer(&mut detector, 0, None, &[10, 20, 8]);
         assert_eq!(detector.found.first_saved, 0);
+    }
+
+    #[test]
+    fn an_initial_window_of_ten_segments_saves_the_rounds_that_it_makes_needless() {
+        let saved = |rounds: &[u64]| {
+            let mut detector = SlowStartDetector::default();
+            transfer(&mut detector, 0, None, rounds);
+            detector.found.first_saved
+        };
+        // 40 segments: ten, twenty and ten. Six: one flight. By half: ten, fifteen and fifteen.
+        assert_eq!(saved(&[3, 6, 12, 19]), 1);
+        assert_eq!(saved(&[2, 4]), 1);
+        assert_eq!(saved(&[4, 6, 9, 14, 7]), 2);
+        assert_eq!(saved(&[9, 18, 13]), 0, "as many with ten");
+        assert!(rounds_saved(0, u64::MAX, u32::MAX) > 0, "it ends");
+    }
+
+    #[test]
+    fn the_acknowledgement_of_a_header_ends_the_first_round() {
+        // A small segment with the header, which is acknowledged alone, and two full ones; then two for
+        // each acknowledgement.
+        for (header_end, segments) in [(Some(Sequence(238)), 3), (None, 5)] {
+            let mut detector = SlowStartDetector::default();
+            detector.begin(start(0, None));
+            let mut send = |number: u64, acknowledged: u64| {
+                let end = Sequence(238 + number * 1448);
+                let bytes = if number == 1 { 237 + 1448 } else { 1448 };
+                let at = number as Nanos * 1_000 + acknowledged as Nanos * 5 * ROUND_TRIP;
+                let data = TransferData { end, header_end, ..sent(bytes, at) };
+                detector.data(data, Some(|mark: Sequence| mark.0 <= acknowledged));
+            };
+            [1, 2].into_iter().for_each(|number| send(number, 1));
+            [3, 4].into_iter().for_each(|number| send(number, 238));
+            [5, 6].into_iter().for_each(|number| send(number, 1_686));
+            [7, 8].into_iter().for_each(|number| send(number, 3_134));
+            (9..12).for_each(|number| send(number, 4_582));
+            detector.end();
+            assert_eq!(detector.found.first_segments, segments, "{header_end:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use super::state::Stream;
 use crate::flight_plateau::SentData;
 use crate::network_time::Transfer;
 use crate::round_trip::{INITIAL_TIMEOUT, MIN_TIMEOUT};
+use crate::sequence::Sequence;
 use crate::slow_start::{RELEVANT_ROUND_TRIPS, TransferData, TransferStart};
 use crate::throughput::{BULK_BYTES, Throughput};
 use crate::time::{Nanos, OptionalTime};
@@ -82,7 +83,10 @@ impl Stream {
             start.at.saturating_sub(may_send_at) > MIN_PAUSE.max(start.round_trip / 4)
         });
         let data_end = own.next_sequence().unwrap_or_default();
-        let data = TransferData { bytes, at: start.at, end: data_end, paused };
+        // While the header is in flight, its acknowledgement releases the next flight.
+        let header_end = Sequence(data_end.0.saturating_sub(new));
+        let header_end = (bytes > new && !own.is_acknowledged(header_end)).then_some(header_end);
+        let data = TransferData { bytes, at: start.at, end: data_end, header_end, paused };
         detector.data(data, is_acknowledged);
     }
 
