@@ -565,6 +565,14 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_fills_slowly_counts_with_its_length_when_it_is_full() {
+        let found = transfer(8_000, |at| {
+            if at < 1_500 { (25_000, 1) } else { (5_000, (1 + (at - 1_500) / 20).min(107)) }
+        });
+        assert!(found.is_some_and(|found| found.round_trip_after_us > 95_000), "{found:?}");
+    }
+
+    #[test]
     fn a_queue_that_the_sender_drains_later_shows_when_it_fills() {
         let step = |after: fn(i64) -> i64| {
             transfer(6_000, |at| if at < 1_500 { (25_000, 8) } else { (5_000, after(at - 1_500)) })
