@@ -82,10 +82,10 @@ pub(crate) fn of_time(
     )
 }
 
-/// Queue: a round trip with it, and without it; milliseconds.
-pub(crate) fn of_queue(now_ms: f64, empty_ms: f64) -> ExpectedGain {
-    let highest = (empty_ms * (1.0 + VARIES)).min(now_ms);
-    predicted(GainFigure::RoundTripTime, now_ms, empty_ms, (empty_ms, highest))
+/// Queue: a round trip with it, and without it, milliseconds: at least, and as it was seen.
+pub(crate) fn of_queue(now_ms: f64, (least_ms, seen_ms): (f64, f64)) -> ExpectedGain {
+    let highest = (seen_ms * (1.0 + VARIES)).min(now_ms);
+    predicted(GainFigure::RoundTripTime, now_ms, seen_ms, (least_ms, highest))
 }
 
 /// The rate of the path was not seen.

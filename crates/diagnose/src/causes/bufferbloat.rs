@@ -54,7 +54,8 @@
 //!
 //! A round trip: the shortest, which is one with an empty queue, in place of the
 //! mean (model «queue»). Each exchange across the link saves the difference once
-//! for each of its round trips.
+//! for each of its round trips. Of a transfer that began before the capture the
+//! queue may have held something all the time: then it is at least that much.
 //!
 //! ## References
 //!
@@ -162,14 +163,21 @@ fn queued_bytes(direction: StreamDirection<'_>) -> f64 {
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     let direction = group.worst();
     let trips = direction.sent().round_trip.unwrap_or_default();
+    // Before the handshake nothing of it was in the queue.
+    let began_before = direction.stream.handshake_us.is_none();
     let mut text = format!(
-        "round trip {} with an empty queue, {} on average, up to {}; \
-         about {} in the queue",
+        "round trip {} {}, {} on average, up to {}; about {} in the queue",
         micros(trips.min_us),
+        if began_before {
+            "or less with an empty queue (the transfer began before the capture)"
+        } else {
+            "with an empty queue"
+        },
         micros(trips.mean_us),
         micros(trips.max_us),
         bytes(queued_bytes(direction) as u64),
     );
+    let least_ms = trips.min_us as f64 / 1e3;
     if let Some(follows) = trips.follows_flight {
         text.push_str(&format!("; correlation with the bytes in flight {follows:.2}"));
     }
@@ -182,7 +190,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     }
     let proof = group
         .proof(evidence, "proof", text)
-        .at_moment("shortest round trip", trips.min_us as f64 / 1e3, "ms")
+        .at_moment("shortest round trip", least_ms, "ms")
         .over_window(evidence, "mean round trip", trips.mean_us as f64 / 1e3, "ms");
     let (sender, receiver) = (group.sender(), group.receiver());
     let host = group.sending_host();
@@ -213,7 +221,8 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     finding.impact.share = Some(trips.inflated);
     finding.severity = model::Severity::Warning;
-    finding.gain = gain::of_queue(trips.mean_us as f64 / 1e3, trips.min_us as f64 / 1e3);
+    let empty_ms = if began_before { 0.0 } else { least_ms };
+    finding.gain = gain::of_queue(trips.mean_us as f64 / 1e3, (empty_ms, least_ms));
     finding
 }
 
@@ -246,6 +255,20 @@ pub(super) mod tests {
             finding.title,
             "A full queue on the path delays everything: 20 ms become 400 ms"
         );
+    }
+
+    #[test]
+    fn a_transfer_that_began_before_the_capture_may_not_show_an_empty_queue() {
+        for (handshake_us, words, lowest) in
+            [(Some(20_000), "20 ms with an", 20.0), (None, "20 ms or less with an", 0.0)]
+        {
+            let mut evidence = queued(0.9, 0.8);
+            evidence.packets.as_mut().unwrap().worst[0].handshake_us = handshake_us;
+            let finding = &findings_of(rule(&evidence))[0];
+            assert!(finding.evidence[0].text.contains(words), "{}", finding.evidence[0].text);
+            let gain = finding.gain.predicted().unwrap();
+            assert_eq!((gain.expected, gain.lowest), (20.0, lowest));
+        }
     }
 
     #[test]

@@ -176,7 +176,7 @@ fn finding(
             .noted("on the router that sends across it"),
             advice("at the senders: bbr, or pacing (SO_MAX_PACING_RATE)"),
         ],
-        gain: gain::of_queue(full, idle),
+        gain: gain::of_queue(full, (idle, idle)),
         also_causes: Vec::new(),
     })
 }

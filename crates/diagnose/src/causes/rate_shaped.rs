@@ -158,7 +158,7 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     );
     let (before_ms, after_ms) =
         (shaped.round_trip_before_us as f64 / 1e3, shaped.round_trip_after_us as f64 / 1e3);
-    finding.gain = gain::of_queue(after_ms, before_ms);
+    finding.gain = gain::of_queue(after_ms, (before_ms, before_ms));
     finding
 }
 
