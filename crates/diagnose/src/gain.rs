@@ -102,10 +102,25 @@ pub(crate) fn of_failures(figure: GainFigure, failed: f64, all: f64) -> Expected
 /// Dropped SYNs: so many of all SYNs were.
 pub(crate) fn of_dropped_syns(dropped: f64, passed: f64) -> ExpectedGain {
     let share = text::share(dropped, dropped + passed);
-    // Those that lose one more SYN, until they are fewer than one in a hundred.
-    let hit = std::iter::successors(Some(1.0), |hit| Some(hit * share));
-    let timeouts = hit.take_while(|hit| *hit >= SLOWEST).zip(SYN_TIMEOUTS_S).skip(1).count();
-    of_syn_timeouts(timeouts)
+    of_syn_timeouts(timeouts_of_slowest(share, share))
+}
+
+/// The same, where this share of the connections lost a SYN, and this share of those another one, or lost it
+/// again; the slowest that were seen waited so long, milliseconds.
+pub(crate) fn of_repeated_drops(hit: f64, again: f64, waited_ms: f64) -> ExpectedGain {
+    let least_ms = match timeouts_of_slowest(hit, again) {
+        timeouts @ 2.. => syn_timeouts_s(timeouts) * 1e3,
+        _ => 0.0,
+    };
+    of_delay(GainFigure::OpeningDelay, least_ms.max(waited_ms))
+}
+
+/// How many SYNs the slowest in a hundred connections lose, where this share loses one, and this share of
+/// those one more each time.
+fn timeouts_of_slowest(hit: f64, again: f64) -> usize {
+    // Those that lose one more, until they are fewer than one in a hundred.
+    let hits = std::iter::successors(Some(hit), |hits| Some(hits * again));
+    hits.take_while(|hits| *hits >= SLOWEST).take(SYN_TIMEOUTS_S.len() - 1).count()
 }
 
 /// The same of the SYNs to a listener.
@@ -123,8 +138,12 @@ pub(crate) fn of_syns_dropped_by(
 }
 
 fn of_syn_timeouts(timeouts: usize) -> ExpectedGain {
-    let delay_s: f64 = SYN_TIMEOUTS_S.iter().take(timeouts.max(1)).sum();
-    predicted(GainFigure::OpeningDelay, delay_s * 1e3, 0.0, (0.0, 0.0))
+    predicted(GainFigure::OpeningDelay, syn_timeouts_s(timeouts) * 1e3, 0.0, (0.0, 0.0))
+}
+
+/// So many timeouts, seconds; of a connection that lost a SYN, one at least.
+fn syn_timeouts_s(timeouts: usize) -> f64 {
+    SYN_TIMEOUTS_S.iter().take(timeouts.max(1)).sum()
 }
 
 /// Next limit: a rate that the lowest of these limits the cause apart.
@@ -231,6 +250,17 @@ mod tests {
             assert_eq!(delay_ms(share), delay, "{share}");
         }
         assert!(delay_ms(1.0) <= 10_000.0);
+    }
+
+    #[test]
+    fn what_a_short_capture_has_not_seen_the_end_of_counts_too() {
+        let delay_ms = |hit, again, waited_ms| gain(&of_repeated_drops(hit, again, waited_ms)).now;
+        // A quarter loses a SYN, a quarter of these another: 1.6 % lose three.
+        assert_eq!(delay_ms(0.25, 0.25, 2_040.0), 3_000.0);
+        assert_eq!(delay_ms(0.25, 0.0, 1_030.0), 1_030.0, "none twice");
+        assert_eq!(delay_ms(0.25, 0.1, 7_000.0), 7_000.0, "other timeouts");
+        assert_eq!(delay_ms(0.001, 0.0, 400.0), 400.0);
+        assert!(delay_ms(1.0, 1.0, 0.0) <= 10_000.0);
     }
 
     #[test]

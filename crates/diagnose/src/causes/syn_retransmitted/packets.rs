@@ -7,7 +7,7 @@ use model::{
     CapturedStream, Evidence, Finding, GainFigure, Impact, ImpactUnit, Packets, Severity, Source,
     SubjectKind, TimeCategory,
 };
-use text::{count, micros};
+use text::{count, micros, share};
 
 use crate::captured::{
     Clients, Group, StreamDirection, carried_nothing, group_directions, stream_checks,
@@ -16,6 +16,9 @@ use crate::gain;
 use crate::proofs::{WithFigures as _, proof};
 use crate::remedies::{advice, advice_about};
 use crate::words::{subject, title};
+
+/// Connections that show which share of them loses another SYN: one of them is a tenth.
+const MIN_CONNECTIONS_FOR_SHARE: usize = 10;
 
 /// `known` are servers that sockets or a load have reported.
 pub(super) fn findings(
@@ -164,9 +167,28 @@ fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
     finding.gain = if silent {
         gain::of_failures(GainFigure::FailedConnections, streams, group.streams_of_service() as f64)
     } else {
-        gain::of_delay(GainFigure::OpeningDelay, slowest_us(group) as f64 / 1e3)
+        let waited_ms = slowest_us(group) as f64 / 1e3;
+        gain::of_repeated_drops(hit_share(group), again_share(group), waited_ms)
     };
     finding
+}
+
+/// Share of the connections of which a SYN or its answer was lost.
+fn hit_share(group: &Group<'_>) -> f64 {
+    share(group.directions.len() as f64, group.streams_of_service() as f64)
+}
+
+/// Share of these that lost another one; 0 where they are too few to show it. A capture that is shorter than the
+/// timeouts has few that waited for both.
+fn again_share(group: &Group<'_>) -> f64 {
+    if group.directions.len() < MIN_CONNECTIONS_FOR_SHARE {
+        return 0.0;
+    }
+    let retransmissions = |one: &&StreamDirection<'_>| {
+        one.stream.syn_retransmissions.max(one.stream.syn_ack_retransmissions)
+    };
+    let again = group.directions.iter().filter(|one| retransmissions(one) > 1).count();
+    share(again as f64, group.directions.len() as f64)
 }
 
 /// What the slowest in a hundred connections waited, or, where fewer were hit, those on average,
