@@ -24,6 +24,7 @@ use crate::scenario::types::{Fix, Process, Step};
 use crate::scenario::{Kind, Scenario, Source};
 
 mod capture;
+mod capture_end;
 mod observe;
 
 /// How long a workload may run beyond its duration.
