@@ -110,8 +110,8 @@ pub struct CapturedDirection {
     /// How its rate fell and its round trip rose when a token bucket with a queue limited it.
     #[serde(default)]
     pub shaped: Option<ShapedRate>,
-    /// Rate at which the path delivers a flight of a transfer, bits of data a second: one in twenty
-    /// groups of 16 segments was acknowledged as fast. The rate of the path, if the sender leaves pauses
+    /// Rate at which the path delivers a flight of a transfer, bits of data a second: one in ten
+    /// flights, or groups of 16 segments, was acknowledged as fast. The rate of the path, if the sender leaves pauses
     /// between its flights, and does not pace.
     #[serde(default)]
     pub flight_rate_bps: Option<u64>,
