@@ -30,7 +30,7 @@ const FASTEST: f64 = 0.1;
 const MIN_FLIGHT_BYTES: u64 = 8 * 1448;
 const MIN_FLIGHT_ACKS: u32 = 3;
 const PAUSE: i64 = 8;
-/// Acknowledgements after which a pause can be told from the time between them.
+/// Acknowledgements after which a pause is longer than the time between them.
 const MIN_ACKS_BEFORE_PAUSE: u32 = 2;
 /// What durations are scaled to: the time that a mebibyte would take.
 const SCALE_BYTES: i64 = 1 << 20;

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn an_initial_window_of_ten_segments_saves_the_rounds_that_it_makes_needless() {
+    fn an_initial_window_of_ten_segments_saves_some_rounds() {
         let saved = |rounds: &[u64]| {
             let mut detector = SlowStartDetector::default();
             transfer(&mut detector, 0, None, rounds);
