@@ -21,10 +21,11 @@ const GROUP_ACKS: u32 = 4;
 const MAX_ACK_BYTES: u64 = 1 << 16;
 /// Groups and flights that show a rate.
 const MIN_GROUPS: u64 = 8;
-/// Share of them that were as fast. Over 60 links and shapers of known rate, most of them with losses, a fifth
+/// Share of them that were as fast, and the fewest of them: one alone may be chance. Over 60 links and shapers of known rate, most of them with losses, a fifth
 /// gave a half of it or less where windows are small, a twentieth four times as much where something
 /// compressed acknowledgements; a tenth did neither but in the smallest windows.
 const FASTEST: f64 = 0.1;
+const MIN_FASTEST: f64 = 2.0;
 /// A flight: its bytes and acknowledgements, and how many times as long as between them is the pause before
 /// or after it.
 const MIN_FLIGHT_BYTES: u64 = 8 * 1448;
@@ -162,7 +163,8 @@ impl FlightRate {
 
     /// Bits of data a second that one group or flight in ten reached.
     pub(crate) fn bits_per_second(&self) -> Option<u64> {
-        (self.groups >= MIN_GROUPS).then(|| rate(self.times.quantile(FASTEST))).flatten()
+        let fastest = FASTEST.max(MIN_FASTEST / self.groups as f64);
+        (self.groups >= MIN_GROUPS).then(|| rate(self.times.quantile(fastest))).flatten()
     }
 }
 
@@ -237,6 +239,23 @@ mod tests {
         }
         let found = rate.bits_per_second().expect("a rate") as f64;
         assert!((found / 60e6 - 1.0).abs() < 0.15, "{found}");
+    }
+
+    #[test]
+    fn one_fast_group_of_a_few_may_be_chance() {
+        let mut rate = FlightRate::new(Sequence(0), 0);
+        let mut sequence = 0u64;
+        for flight in 0..10i64 {
+            for ack in 0..6i64 {
+                sequence += 2 * 1448;
+                let spacing_us = if flight == 4 { 3 } else { 386 };
+                let at_us = flight * 100_000 + ack * spacing_us;
+                rate.acknowledged(Sequence(sequence), at_us * 1_000);
+            }
+        }
+        let found = rate.bits_per_second().expect("a rate") as f64;
+        // The fast one alone: more than 1 Gbit/s.
+        assert!((50e6..90e6).contains(&found), "{found}");
     }
 
     #[test]
