@@ -78,6 +78,21 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
+/// Whether the system would give this much now. Nothing is kept, and the process goes on if not.
+pub fn has_room_for(bytes: usize) -> bool {
+    Layout::from_size_align(bytes.max(1), 1).is_ok_and(|layout| {
+        // SAFETY: the size is not 0, and what was allocated is freed with the same layout.
+        #[allow(unsafe_code)]
+        unsafe {
+            let memory = System.alloc(layout);
+            if !memory.is_null() {
+                System.dealloc(memory, layout);
+            }
+            !memory.is_null()
+        }
+    })
+}
+
 /// From now on, a thread that gets no memory for its signal stack ends the process in the same way: the
 /// standard library panics there, before the thread begins.
 pub fn report_threads_without_memory() {

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{RwLock, mpsc};
 use std::thread;
 
 use streams::{Collector, MemoryLimits};
@@ -17,6 +18,10 @@ use crate::failure::Failure;
 const MIN_BYTES_FOR_THREADS: u64 = 16 << 20;
 /// Most threads by default: reading the same bytes once more costs more than another thread saves.
 const MAX_DEFAULT_THREADS: u32 = 4;
+/// Stack of a thread.
+const STACK: usize = 2 << 20;
+/// What a thread needs to begin, besides its stack. The C library ends the process where it gets none.
+const ROOM_TO_BEGIN: usize = 1 << 20;
 
 /// How many threads read.
 fn thread_count(options: &PcapOptions) -> u32 {
@@ -59,20 +64,31 @@ fn in_parallel(
 ) -> anyhow::Result<bool> {
     let (files, stop) = (&options.files, reader.stop.child());
     let has_too_many = AtomicBool::new(false);
+    let gate = RwLock::new(());
     let shares = thread::scope(|scope| {
-        let (stop, has_too_many) = (&stop, &has_too_many);
-        let others: std::io::Result<Vec<_>> = (1..threads)
-            .map(|number| {
-                let thread = thread::Builder::new().name(format!("share {number}"));
-                thread.spawn_scoped(scope, move || {
-                    read_share(files, share(number, threads, options.limits()), stop, has_too_many)
-                })
-            })
-            .collect();
-        let Ok(others) = others else {
-            stop.set();
-            return Ok(None);
-        };
+        let (stop, has_too_many, gate) = (&stop, &has_too_many, &gate);
+        // One by one, and none reads before all have begun: until then nothing else takes the memory.
+        let closed = gate.write();
+        let (begun, has_begun) = mpsc::channel();
+        let mut others = Vec::new();
+        for number in 1..threads {
+            let begun = begun.clone();
+            let thread = thread::Builder::new().name(format!("share {number}")).stack_size(STACK);
+            let read = move || {
+                let _ = begun.send(());
+                drop(gate.read());
+                read_share(files, share(number, threads, options.limits()), stop, has_too_many)
+            };
+            let has_room = sys::allocator::has_room_for(STACK + ROOM_TO_BEGIN);
+            let Some(thread) = has_room.then(|| thread.spawn_scoped(scope, read).ok()).flatten()
+            else {
+                stop.set();
+                return Ok(None);
+            };
+            let _ = has_begun.recv();
+            others.push(thread);
+        }
+        drop(closed);
         let stop_of_all = std::mem::replace(&mut reader.stop, stop.clone());
         reader.collector = share(0, threads, options.limits());
         let result = reader.read_files(options);
@@ -116,6 +132,9 @@ fn read_share(
     has_too_many: &AtomicBool,
 ) -> anyhow::Result<Collector> {
     for file in files {
+        if stop.is_set() {
+            break;
+        }
         let mut capture = open(file, stop)?;
         let read = capture.for_each_batch(|packets| {
             collector.take_batch(packets);
@@ -126,9 +145,6 @@ fn read_share(
             if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         read.map_err(|error| Failure::Observe(error.to_string()))?;
-        if stop.is_set() {
-            break;
-        }
     }
     collector.close();
     Ok(collector)
