@@ -183,7 +183,8 @@ pub struct EvenPace {
 pub struct SlowStarts {
     /// Transfers whose slow start was captured.
     pub transfers: u64,
-    /// First flight of the stream, bytes; 0: its slow start was not captured.
+    /// First flight of the stream, bytes; 0: its slow start was not captured, or data was lost before that
+    /// flight was over, so that it does not show the initial window.
     pub first_flight: u64,
     /// The same in segments.
     pub first_segments: u64,

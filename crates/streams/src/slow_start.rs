@@ -33,7 +33,8 @@ const MAX_INITIAL_WINDOW: u64 = 12;
 pub struct SlowStarts {
     /// Transfers whose slow start was captured.
     pub transfers: u32,
-    /// Bytes of the first flight of the stream; 0: its slow start was not captured.
+    /// Bytes of the first flight of the stream; 0: its slow start was not captured, or data was lost before
+    /// that flight was over, so that it does not show the initial window.
     pub first_flight: u64,
     /// The same, segments.
     pub first_segments: u32,
@@ -95,6 +96,8 @@ pub(crate) struct TransferData {
     pub(crate) header_end: Option<Sequence>,
     /// Whether its sender had nothing in flight, and paused nevertheless.
     pub(crate) paused: bool,
+    /// Whether any data of its sender was lost before it.
+    pub(crate) is_after_loss: bool,
 }
 
 /// What was sent in a round trip.
@@ -120,6 +123,8 @@ pub(crate) struct SlowStartDetector {
     steps: u32,
     /// Whether slow start is over.
     left_slow_start: bool,
+    /// Whether data was lost before the first round, or in it: the congestion window is smaller then.
+    lost_first: bool,
     first: Round,
     previous: Round,
     current: Round,
@@ -162,7 +167,7 @@ impl SlowStartDetector {
         data: TransferData,
         is_acknowledged: Option<impl Fn(Sequence) -> bool>,
     ) {
-        let TransferData { bytes, at, end, header_end, paused } = data;
+        let TransferData { bytes, at, end, header_end, paused, is_after_loss } = data;
         let Some(start) = self.start else { return };
         let is_over = match (is_acknowledged, self.round_mark.known()) {
             (_, None) => {
@@ -175,6 +180,7 @@ impl SlowStartDetector {
             }
         };
         if is_over {
+            self.lost_first |= is_after_loss && self.rounds == 0;
             self.end_round();
             self.left_slow_start |= paused;
             (self.round_began, self.round_mark) = (at, end);
@@ -225,30 +231,37 @@ impl SlowStartDetector {
         self.window_before = self.window_before.max(allowed);
     }
 
+    /// Rounds of this transfer that an initial window of ten segments would have saved.
+    fn saved_by_ten_segments(&self, mss: u64) -> u32 {
+        let first = self.first.segments;
+        if !self.left_slow_start {
+            return rounds_saved(first, self.bytes.div_ceil(mss), self.rounds);
+        }
+        // As many as doubling up to ten segments takes.
+        let doublings = (INITIAL_WINDOW / first.max(1)).max(1).ilog2();
+        doublings.min(self.steps).min(self.rounds.saturating_sub(1))
+    }
+
     fn judge(&mut self, start: &TransferStart) {
         let mss = u64::from(start.mss.max(1));
+        let saved = self.saved_by_ten_segments(mss);
         let found = &mut self.found;
         found.transfers = found.transfers.saturating_add(1);
         // The congestion window has not grown yet, but for a greeting.
-        if self.bytes_before <= MAX_GREETING_SEGMENTS * mss && found.first_flight == 0 {
-            found.first_flight = self.first.bytes;
-            found.first_segments = u32::try_from(self.first.segments).unwrap_or(u32::MAX);
+        if self.bytes_before <= MAX_GREETING_SEGMENTS * mss && found.first_rounds == 0 {
             found.first_rounds = self.rounds;
             found.first_bytes = self.bytes;
-            found.first_saved = match self.left_slow_start {
-                // As many rounds as doubling up to ten segments takes.
-                true => {
-                    let doublings = (INITIAL_WINDOW / self.first.segments.max(1)).max(1).ilog2();
-                    doublings.min(self.steps).min(self.rounds.saturating_sub(1))
-                }
-                false => rounds_saved(self.first.segments, self.bytes.div_ceil(mss), self.rounds),
-            };
             let needed = match self.left_slow_start {
                 true => self.bytes.div_ceil(self.max_round.max(1)),
                 false => 1,
             };
             let needed = u32::try_from(needed).unwrap_or(u32::MAX).max(1);
             found.first_growing = self.rounds.saturating_sub(needed);
+            if !self.lost_first {
+                found.first_flight = self.first.bytes;
+                found.first_segments = u32::try_from(self.first.segments).unwrap_or(u32::MAX);
+                found.first_saved = saved;
+            }
             return;
         }
         let idle = start.idle.unwrap_or(0);
@@ -307,7 +320,8 @@ mod tests {
     const NO_ACKNOWLEDGEMENTS: Option<fn(Sequence) -> bool> = None;
 
     fn sent(bytes: u64, at: Nanos) -> TransferData {
-        TransferData { bytes, at, end: Sequence(7), header_end: None, paused: false }
+        let end = Sequence(7);
+        TransferData { bytes, at, end, header_end: None, paused: false, is_after_loss: false }
     }
 
     fn start(at: Nanos, idle: Option<Nanos>) -> TransferStart {
@@ -396,6 +410,23 @@ mod tests {
         let mut detector = SlowStartDetector::default();
         transfer(&mut detector, 0, None, &[10, 20, 8]);
         assert_eq!(detector.found.first_saved, 0);
+    }
+
+    #[test]
+    fn a_first_flight_in_which_or_before_which_data_was_lost_shows_no_initial_window() {
+        for (lost_before_round, segments) in [(0, 0), (1, 0), (2, 3)] {
+            let mut detector = SlowStartDetector::default();
+            detector.begin(start(0, None));
+            for (number, segments) in [3, 6, 12, 8].into_iter().enumerate() {
+                let data = sent(segments * 1448, ROUND_TRIP * number as Nanos);
+                let is_after_loss = number >= lost_before_round;
+                detector.data(TransferData { is_after_loss, ..data }, NO_ACKNOWLEDGEMENTS);
+            }
+            detector.end();
+            let found = detector.found;
+            assert_eq!((found.transfers, found.first_segments, found.restarts), (1, segments, 0));
+            assert_eq!((found.first_rounds, found.first_saved > 0), (4, segments > 0));
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@
 //! - An application that writes little at first: its flights do not double with
 //!   each round trip.
 //! - A lost SYN: Linux then rightly starts with one segment.
+//! - Data that was lost before the first flight, or in it: the sender then rightly
+//!   sends less.
 //! - short-connections: the window is the usual one, and each request pays for it.
 //!
 //! ## Check by hand

@@ -147,6 +147,11 @@ impl Direction {
         self.next.since(self.acknowledged)
     }
 
+    /// Whether some of its data was lost, or retransmitted.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.gaps.is_some() || self.counts.retransmitted() > 0
+    }
+
     /// Retransmissions to which the receiver sent nothing more, and the time that the sender waited
     /// for it meanwhile.
     pub fn unanswered(&self) -> (u32, Nanos) {

@@ -86,7 +86,9 @@ impl Stream {
         // While the header is in flight, its acknowledgement releases the next flight.
         let header_end = Sequence(data_end.0.saturating_sub(new));
         let header_end = (bytes > new && !own.is_acknowledged(header_end)).then_some(header_end);
-        let data = TransferData { bytes, at: start.at, end: data_end, header_end, paused };
+        let is_after_loss = own.has_lost();
+        let data =
+            TransferData { bytes, at: start.at, end: data_end, header_end, paused, is_after_loss };
         detector.data(data, is_acknowledged);
     }
 
