@@ -19,6 +19,9 @@ const QUEUED_FACTOR: f64 = 3.0;
 const QUEUED_FACTOR_BY_FLIGHT: f64 = 1.1;
 /// Correlation of round trips with the bytes in flight from which on they follow them.
 const MIN_FLIGHT_CORRELATION: f64 = 0.3;
+/// The same where the window over the shortest round trip is more than the path delivers by this factor:
+/// what it does not hold waits, whichever stream fills it.
+const QUEUED_FACTOR_OF_FULL_PATH: f64 = 1.25;
 /// By so much the mean round trip exceeds the shortest where there is a queue, microseconds.
 const MIN_QUEUE_US: u64 = 5_000;
 /// A window that is nearly as large as it can be without scaling, bytes.
@@ -46,7 +49,11 @@ pub(crate) fn window_limited_us(direction: StreamDirection<'_>) -> Option<u64> {
     // A queue holds what the window lets out: a larger window would only make the queue longer.
     let queue = sent.round_trip.is_some_and(|trip| {
         let ours = trip.follows_flight.is_some_and(|follows| follows >= MIN_FLIGHT_CORRELATION);
-        let factor = if ours { QUEUED_FACTOR_BY_FLIGHT } else { QUEUED_FACTOR };
+        let factor = match ours {
+            true => QUEUED_FACTOR_BY_FLIGHT,
+            false if is_path_full(direction, trip.min_us) => QUEUED_FACTOR_OF_FULL_PATH,
+            false => QUEUED_FACTOR,
+        };
         trip.mean_us as f64 >= factor * trip.min_us as f64
             && trip.mean_us >= trip.min_us.saturating_add(MIN_QUEUE_US)
     });
@@ -65,6 +72,15 @@ pub(crate) fn window_limited_us(direction: StreamDirection<'_>) -> Option<u64> {
     // Within one host, who waits for room waits for the reader.
     let limits = lasting && goes_on && !queue && !direction.is_within_one_host();
     (full_share > MIN_FULL_SHARE && limits).then_some(limited)
+}
+
+/// Whether the window is more than the path holds at the rate at which it delivers flights.
+fn is_path_full(direction: StreamDirection<'_>, min_us: u64) -> bool {
+    let window_bits = f64::from(direction.reverse().max_window) * 8.0;
+    direction.sent().flight_rate_bps.is_some_and(|rate| {
+        let held_bits = rate as f64 * min_us as f64 / 1e6;
+        window_bits >= QUEUED_FACTOR_OF_FULL_PATH * held_bits
+    })
 }
 
 /// Whether the handshake shows that windows do not scale, and the receiver's window is as large as it

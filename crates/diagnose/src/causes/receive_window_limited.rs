@@ -35,8 +35,10 @@
 //! - Two ends on one host: a sender that waits for room there waits for the reader.
 //! - A queue on the path that holds what the window lets out: round trips are at
 //!   least three times the shortest, or a tenth longer where they follow the bytes
-//!   in flight (correlation 0.3 or more). The link is full, the window is not
-//!   small.
+//!   in flight (correlation 0.3 or more), or a quarter longer where the window is
+//!   also a quarter more than the path holds in the shortest round trip, at the
+//!   rate at which it delivers flights. The link is full, perhaps with other
+//!   streams; the window is not small.
 //! - The congestion window: there is room, and the sender does not use it.
 //! - window-scaling-off: the window is near 64 KiB and cannot grow.
 //! - A window that still grows (Linux tunes it): the first round trips only.
@@ -243,6 +245,25 @@ pub(super) mod tests {
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
         stream.from_server.round_trip.as_mut().unwrap().follows_flight = Some(0.9);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
+    }
+
+    #[test]
+    fn stays_quiet_when_the_path_is_full_with_other_streams() {
+        // 64 KiB over the shortest round trip of 20 ms: 26 Mbit/s.
+        for (rate_bps, mean_us, is_found) in [
+            (Some(20_000_000), 30_000, false),
+            (Some(22_000_000), 30_000, true),
+            (Some(20_000_000), 24_000, true),
+            (None, 30_000, true),
+        ] {
+            let mut evidence = limited(2_000_000);
+            let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+            let trip = sent.round_trip.as_mut().unwrap();
+            (trip.min_us, trip.mean_us) = (20_000, mean_us);
+            sent.flight_rate_bps = rate_bps;
+            let found = matches!(rule(&evidence), Verdict::Found(_));
+            assert_eq!(found, is_found, "{rate_bps:?}, {mean_us}");
+        }
     }
 
     #[test]
