@@ -1,5 +1,6 @@
 //! Damaged segments: captured behind the place where it happens, their checksums are wrong.
 
+use model::Packets;
 use text::share;
 
 use super::direction::StreamDirection;
@@ -12,14 +13,56 @@ pub(crate) const MIN_DAMAGED_SHARE: f64 = 1e-4;
 /// others do so with all of them.
 const ONE_IN: u64 = 2;
 
+/// Counts of one direction of a stream, or of several.
+#[derive(Default)]
+struct Counts {
+    bad: u64,
+    verified: u64,
+    retransmitted: u64,
+    lost: u64,
+    data: u64,
+}
+
+impl Counts {
+    fn add(&mut self, direction: StreamDirection<'_>) {
+        let sent = direction.sent();
+        let parts = [
+            (&mut self.bad, sent.bad_checksums),
+            (&mut self.verified, sent.checksums_verified),
+            (&mut self.retransmitted, sent.retransmitted()),
+            (&mut self.lost, sent.lost()),
+            (&mut self.data, sent.data_segments),
+        ];
+        for (sum, more) in parts {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    /// Whether what was retransmitted was lost by damage before the capture point.
+    fn are_damaged(&self) -> bool {
+        self.bad > 0
+            && self.bad.saturating_mul(ONE_IN) <= self.verified
+            && self.bad <= self.retransmitted
+            && share(self.bad as f64, self.data as f64) >= MIN_DAMAGED_SHARE
+            // The rest may have been lost before the capture point.
+            && self.bad.saturating_mul(ONE_IN) >= self.lost
+    }
+}
+
 /// Whether what was retransmitted in a direction was lost by damage before the capture point. Of one stream
 /// among many, that may be a single segment.
 pub(crate) fn is_damaged(direction: StreamDirection<'_>) -> bool {
-    let sent = direction.sent();
-    sent.bad_checksums > 0
-        && sent.bad_checksums.saturating_mul(ONE_IN) <= sent.checksums_verified
-        && sent.bad_checksums <= sent.retransmitted()
-        && share(sent.bad_checksums as f64, sent.data_segments as f64) >= MIN_DAMAGED_SHARE
-        // The rest may have been lost before the capture point.
-        && sent.bad_checksums.saturating_mul(ONE_IN) >= sent.lost()
+    let mut counts = Counts::default();
+    counts.add(direction);
+    counts.are_damaged()
+}
+
+/// The same of all that one host sends to another: of a stream that lost few segments, the checksums of those
+/// may not have been verified.
+pub(crate) fn is_path_damaged(packets: &Packets, direction: StreamDirection<'_>) -> bool {
+    let hosts = |of: &StreamDirection<'_>| (of.sender().ip(), of.receiver().ip());
+    let mut counts = Counts::default();
+    let all = packets.worst.iter().flat_map(StreamDirection::both);
+    all.filter(|other| hosts(other) == hosts(&direction)).for_each(|other| counts.add(other));
+    counts.bad >= MIN_DAMAGED && counts.are_damaged()
 }

@@ -51,6 +51,8 @@
 //! - Captures on two interfaces, or before and behind a router: every packet twice.
 //! - reordering: the segment was late, not lost.
 //! - receiver-stalled: full-size probes of a closed window.
+//! - corruption: at least half of what was lost from one host to the other arrived
+//!   damaged, on this stream or on all of them together.
 //! - A capture that lost packets itself: acknowledgements of data that was never
 //!   captured.
 //!
@@ -94,7 +96,8 @@ use text::{count, micros, number, percent, share};
 
 use self::congestion::{MIN_ROUND_TRIPS, began_often, is_overshoot, queue_was_full};
 use crate::captured::{
-    Group, StreamDirection, is_damaged, total, verdict_from_packets, window_limit, without_data,
+    Group, StreamDirection, is_damaged, is_path_damaged, total, verdict_from_packets, window_limit,
+    without_data,
 };
 use crate::cause::{Cause, Slows, Verdict};
 use crate::gain;
@@ -159,7 +162,9 @@ fn hit(direction: StreamDirection<'_>, packets: Option<&Packets>) -> Option<u64>
         && (cost >= MIN_OVERSHOOT_US || !is_overshoot(direction));
     let many = share(lost as f64, sent.data_segments as f64) >= MIN_SEGMENT_SHARE;
     let several = lost >= MIN_LOSSES || (lost > 0 && sent.rto_retransmissions > 0);
-    let lost_here = several && !sent.is_mostly_reordered() && !is_damaged(direction);
+    let is_path_damaged = || packets.is_some_and(|packets| is_path_damaged(packets, direction));
+    let is_lost = several && !sent.is_mostly_reordered();
+    let lost_here = is_lost && !is_damaged(direction) && !is_path_damaged();
     // How TCP finds the rate of a link: it fills the queue, loses some, and goes on. What is shorter
     // has no rate to find, and loses time alone.
     let trips = sent.round_trip.filter(|trips| trips.samples >= MIN_ROUND_TRIPS);

@@ -135,6 +135,25 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn damage_of_other_streams_of_the_path_explains_losses_that_were_not_verified() {
+        for (elsewhere, damaged_there, is_lost) in
+            [(false, 10, false), (false, 4, true), (true, 10, true)]
+        {
+            let mut evidence = damaged(damaged_there, 500, damaged_there);
+            let streams = &mut evidence.packets.as_mut().unwrap().worst;
+            let mut other = streams[0].clone();
+            other.number = 1;
+            (other.from_server.bad_checksums, other.from_server.fast_retransmissions) = (0, 2);
+            if elsewhere {
+                other.client.set_ip("198.18.0.3".parse().unwrap());
+            }
+            streams.push(other);
+            let loss = crate::cause("packet-loss").unwrap().judge(&evidence);
+            assert_eq!(matches!(loss, Verdict::Found(_)), is_lost, "{elsewhere} {damaged_there}");
+        }
+    }
+
+    #[test]
     fn damage_counts_over_all_streams_and_explains_the_losses_of_each() {
         let mut evidence = damaged(3, 500, 3);
         let streams = &mut evidence.packets.as_mut().unwrap().worst;
