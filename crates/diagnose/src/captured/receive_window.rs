@@ -19,8 +19,8 @@ const QUEUED_FACTOR: f64 = 3.0;
 const QUEUED_FACTOR_BY_FLIGHT: f64 = 1.1;
 /// Correlation of round trips with the bytes in flight from which on they follow them.
 const MIN_FLIGHT_CORRELATION: f64 = 0.3;
-/// The same where the window over the shortest round trip is more than the path delivers by this factor:
-/// what it does not hold waits, whichever stream fills it.
+/// The same where the window is also larger, by this factor, than what the path holds in the shortest round
+/// trip: the rest waits in a queue, whichever stream fills it.
 const QUEUED_FACTOR_OF_FULL_PATH: f64 = 1.25;
 /// By so much the mean round trip exceeds the shortest where there is a queue, microseconds.
 const MIN_QUEUE_US: u64 = 5_000;

@@ -163,8 +163,7 @@ fn hit(direction: StreamDirection<'_>, packets: Option<&Packets>) -> Option<u64>
     let many = share(lost as f64, sent.data_segments as f64) >= MIN_SEGMENT_SHARE;
     let several = lost >= MIN_LOSSES || (lost > 0 && sent.rto_retransmissions > 0);
     let is_path_damaged = || packets.is_some_and(|packets| is_path_damaged(packets, direction));
-    let is_lost = several && !sent.is_mostly_reordered();
-    let lost_here = is_lost && !is_damaged(direction) && !is_path_damaged();
+    let lost_here = several && !sent.is_mostly_reordered() && !is_damaged(direction);
     // How TCP finds the rate of a link: it fills the queue, loses some, and goes on. What is shorter
     // has no rate to find, and loses time alone.
     let trips = sent.round_trip.filter(|trips| trips.samples >= MIN_ROUND_TRIPS);
@@ -173,7 +172,7 @@ fn hit(direction: StreamDirection<'_>, packets: Option<&Packets>) -> Option<u64>
             && trips.is_some_and(|trips| trips.losses.saturating_mul(trips.mean_us) >= MIN_TIME_US)
             && began_often(direction, packets)
     };
-    (lost_here && (felt || (many && is_slowed()))).then_some(cost)
+    (lost_here && (felt || (many && is_slowed())) && !is_path_damaged()).then_some(cost)
 }
 
 /// Whether the receiver, which had sent packets before, does not answer any more, and the sender

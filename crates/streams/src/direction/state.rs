@@ -147,7 +147,8 @@ impl Direction {
         self.next.since(self.acknowledged)
     }
 
-    /// Whether some of its data was lost, or retransmitted.
+    /// Whether some of its data was retransmitted, or captured without what is before it: lost, late, or not
+    /// captured.
     pub(crate) fn has_lost(&self) -> bool {
         self.gaps.is_some() || self.counts.retransmitted() > 0
     }
