@@ -38,10 +38,15 @@ impl Counts {
         }
     }
 
+    /// Whether those verified are checksums of the path.
+    fn are_of_the_path(&self) -> bool {
+        self.bad.saturating_mul(ONE_IN) <= self.verified
+    }
+
     /// Whether what was retransmitted was lost by damage before the capture point.
     fn are_damaged(&self) -> bool {
         self.bad > 0
-            && self.bad.saturating_mul(ONE_IN) <= self.verified
+            && self.are_of_the_path()
             && self.bad <= self.retransmitted
             && share(self.bad as f64, self.data as f64) >= MIN_DAMAGED_SHARE
             // The rest may have been lost before the capture point.
@@ -57,8 +62,16 @@ pub(crate) fn is_damaged(direction: StreamDirection<'_>) -> bool {
     counts.are_damaged()
 }
 
-/// The same of all that one host sends to another: of a stream that lost few segments, the checksums of those
-/// may not have been verified.
+/// Whether the checksums that were verified in a direction are those of the path. Most of them are wrong where
+/// the sender's card computes them behind the capture point, and in a file that was changed.
+pub(crate) fn are_of_the_path(direction: StreamDirection<'_>) -> bool {
+    let mut counts = Counts::default();
+    counts.add(direction);
+    counts.are_of_the_path()
+}
+
+/// Whether what was retransmitted of all that one host sends to another was lost by damage: of a stream that
+/// lost few segments, the checksums of those may not have been verified.
 pub(crate) fn is_path_damaged(packets: &Packets, direction: StreamDirection<'_>) -> bool {
     let hosts = |of: &StreamDirection<'_>| (of.sender().ip(), of.receiver().ip());
     let mut counts = Counts::default();

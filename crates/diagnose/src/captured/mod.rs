@@ -10,7 +10,9 @@ mod receive_window;
 mod what_is_there;
 
 pub(crate) use checks::{capture_file, stream_checks};
-pub(crate) use checksums::{MIN_DAMAGED, MIN_DAMAGED_SHARE, is_damaged, is_path_damaged};
+pub(crate) use checksums::{
+    MIN_DAMAGED, MIN_DAMAGED_SHARE, are_of_the_path, is_damaged, is_path_damaged,
+};
 pub(crate) use clients::{AfterRefusal, Clients, carried_nothing};
 pub(crate) use direction::StreamDirection;
 pub(crate) use gain::window_limit;

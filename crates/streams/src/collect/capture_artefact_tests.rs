@@ -211,3 +211,51 @@ fn the_mss_is_known_when_time_stamps_were_truncated() {
     // The first passed before the server had sent any time stamp.
     assert!(sent.acknowledged_late <= 1 && sent.delayed_ack_stalls.count == 0, "{sent:?}");
 }
+
+/// A greeting of 200 bytes, then heartbeats of 100, each acknowledged. The IP length of one is damaged, so
+/// that what follows would be old; or frames were cut after so many bytes and say that they were so short.
+fn heartbeats(cut_to: Option<u32>) -> model::CapturedDirection {
+    let mut connection = TestConnection::open(60_000);
+    let mut next = 1;
+    for beat in 0..8_u64 {
+        let at = 100_000 + beat * 1_000_000;
+        let size = if beat == 0 { 200 } else { 100 };
+        let mut bytes = segment(next, size);
+        let length = cut_to.unwrap_or(bytes.len() as u32);
+        if beat == 2 && cut_to.is_none() {
+            bytes[2] = 0x20;
+            connection.take(at, &bytes, length);
+            bytes[2] = 0;
+        }
+        bytes.truncate(length as usize);
+        connection.take(at + 10, &bytes, length);
+        next += u32::from(size);
+        connection.packet(at + 40_000, true, ACK, [1, next, 0, 0], 60_000);
+    }
+    connection.sent_by_server()
+}
+
+/// A segment of the server, from its IP header on, without options.
+fn segment(sequence: u32, length: u16) -> Vec<u8> {
+    let mut bytes = vec![0x45, 0];
+    bytes.extend((40 + length).to_be_bytes());
+    bytes.extend([0, 1, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 2, 198, 18, 0, 1]);
+    bytes.extend([0, 80, 15, 160]);
+    bytes.extend(sequence.to_be_bytes());
+    bytes.extend([0, 0, 0, 1, 0x50, ACK, 0xea, 0x60, 0, 0, 0, 0]);
+    bytes.resize(40 + usize::from(length), b'x');
+    bytes
+}
+
+#[test]
+fn a_packet_that_is_longer_than_its_frame_never_arrived() {
+    let sent = heartbeats(None);
+    assert_eq!((sent.new_bytes, sent.retransmitted(), sent.lost()), (900, 0, 0), "{sent:?}");
+}
+
+#[test]
+fn packets_may_be_cut_and_say_that_they_were_so_short() {
+    // As long as the longest frame of the handshake.
+    let sent = heartbeats(Some(60));
+    assert_eq!((sent.new_bytes, sent.retransmitted(), sent.lost()), (900, 0, 0), "{sent:?}");
+}

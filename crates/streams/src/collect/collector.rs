@@ -41,6 +41,8 @@ pub struct Collector {
     pub(super) duplicate_packets: u64,
     pub(super) undecodable: u64,
     pub(super) unsupported_links: u64,
+    /// Length of the longest packet, bytes.
+    pub(super) longest: u32,
     /// Time of the first packet.
     pub(super) first: Option<Nanos>,
     /// Time of the last packet.
@@ -161,7 +163,7 @@ impl Collector {
             for packet in packets {
                 let at = self.count_packet(packet);
                 if !self.is_of_other_shard(packet) {
-                    match PlainSegment::of(packet.link, packet.bytes) {
+                    match PlainSegment::of(packet.link, packet.bytes, packet.length) {
                         Some(segment) if self.take_message(&segment, at) => {}
                         Some(segment) => {
                             self.take_plain(&segment, &self.table.locate_plain(&segment), at);
@@ -182,7 +184,7 @@ impl Collector {
     fn take_ahead(&mut self, packets: &[Packet<'_>]) {
         let mut segments = [const { None }; BATCH_PACKETS];
         for (segment, packet) in segments.iter_mut().zip(packets) {
-            *segment = PlainSegment::of(packet.link, packet.bytes).map(|segment| {
+            *segment = PlainSegment::of(packet.link, packet.bytes, packet.length).map(|segment| {
                 let located = self.table.locate_plain(&segment);
                 if !self.is_of_other_shard(packet) {
                     self.table.prefetch(&located);
@@ -207,7 +209,8 @@ impl Collector {
     #[inline(always)]
     fn is_of_other_shard(&self, packet: &Packet<'_>) -> bool {
         let Some(shard) = self.shard else { return false };
-        PlainEnds::of(packet.link, packet.bytes).is_some_and(|ends| !shard.has_ends(ends))
+        let ends = PlainEnds::of(packet.link, packet.bytes, packet.length);
+        ends.is_some_and(|ends| !shard.has_ends(ends))
     }
 
     /// Takes a segment that is as the next message of a stream in ping-pong. Returns whether it is.
@@ -277,6 +280,7 @@ impl Collector {
     #[inline(always)]
     fn count_packet(&mut self, packet: &Packet<'_>) -> Nanos {
         self.packets += 1;
+        self.longest = self.longest.max(packet.length);
         let at = packet.time_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(self.last);
         self.first.get_or_insert(at);
         self.last = self.last.max(at);
@@ -306,6 +310,10 @@ impl Collector {
 
     fn decode_and_take(&mut self, packet: &Packet<'_>, at: Nanos) -> Result<bool, DecodeError> {
         let decoded = decode(packet.link, packet.bytes, packet.length)?;
+        // What a tool cuts is as long as the longest packet that it leaves.
+        if decoded.exceeds_frame && packet.length < self.longest {
+            return Err(DecodeError::Malformed);
+        }
         if decoded.ip.protocol == udp::PROTOCOL && self.shard.is_none_or(Shard::is_first) {
             self.dns_queries.take_datagram(&decoded.ip, at);
         } else if matches!(decoded.ip.protocol, icmp::V4 | icmp::V6) {

@@ -17,6 +17,10 @@ pub struct Decoded<'a> {
     pub ip: Ip<'a>,
     /// Tags and tunnels around it.
     pub encapsulation: Encapsulation,
+    /// Whether the outermost IP header counts more bytes than the frame has on the wire: the header is
+    /// damaged, and receivers discard the packet; or the packet was cut by a tool that gives what is left
+    /// as its length. Never known of NFLOG, where the kernel cuts packets, and the frame is what is left.
+    pub exceeds_frame: bool,
 }
 
 /// The innermost IP packet in a captured one, whose length on the wire is `length`.
@@ -29,10 +33,12 @@ pub fn decode(link: LinkType, bytes: &[u8], length: u32) -> Result<Decoded<'_>, 
     let mut encapsulation = Encapsulation::default();
     let start = link::start(link, bytes, &mut encapsulation)?;
     if let Some(ip) = plain(start, bytes, length) {
-        return Ok(Decoded { ip, encapsulation });
+        return Ok(Decoded { ip, encapsulation, exceeds_frame: false });
     }
-    let ip = descend(start, length, bytes, &mut encapsulation)?;
-    Ok(Decoded { ip, encapsulation })
+    let mut exceeds_frame = None;
+    let ip = descend(start, length, bytes, &mut encapsulation, &mut exceeds_frame)?;
+    let exceeds_frame = link != LinkType::NFLOG && exceeds_frame.unwrap_or(false);
+    Ok(Decoded { ip, encapsulation, exceeds_frame })
 }
 
 /// The innermost IP packet in a captured one and the TCP segment in it, if it is what almost all are: TCP
@@ -48,7 +54,7 @@ pub fn plain_segment(link: LinkType, bytes: &[u8], length: u32) -> Option<(Ip<'_
     Tcp::of(&ip).ok().map(|tcp| (ip, tcp))
 }
 
-/// TCP in IPv4 without options, no tunnel, no fragment: almost all packets.
+/// TCP in IPv4 without options, no tunnel, no fragment, as long as its header says: almost all packets.
 #[inline(always)]
 fn plain(start: NextHeader, bytes: &[u8], length: u32) -> Option<Ip<'_>> {
     let at = match start {
@@ -56,8 +62,19 @@ fn plain(start: NextHeader, bytes: &[u8], length: u32) -> Option<Ip<'_>> {
         _ => return None,
     };
     let rest = bytes.get(at..).filter(|rest| rest.first() == Some(&V4_WITHOUT_OPTIONS))?;
-    let ip = ip::v4(rest, length.saturating_sub(at as u32)).ok()?;
-    (ip.protocol == tcp::PROTOCOL && ip.fragment.is_none()).then_some(ip)
+    let length = length.saturating_sub(at as u32);
+    let ip = ip::v4(rest, length).ok()?;
+    let is_plain =
+        ip.protocol == tcp::PROTOCOL && ip.fragment.is_none() && !exceeds(&ip, rest, length);
+    is_plain.then_some(ip)
+}
+
+/// Whether the header of an IP packet at the front of `bytes` counts more than the `length` bytes that there
+/// are on the wire from it on.
+#[inline(always)]
+fn exceeds(ip: &Ip<'_>, bytes: &[u8], length: u32) -> bool {
+    let header = (bytes.len() - ip.after.len()) as u32;
+    ip.length > length.saturating_sub(header)
 }
 
 fn descend<'a>(
@@ -65,6 +82,7 @@ fn descend<'a>(
     length: u32,
     bytes: &'a [u8],
     encapsulation: &mut Encapsulation,
+    exceeds_frame: &mut Option<bool>,
 ) -> Result<Ip<'a>, DecodeError> {
     let mut next = start;
     for _ in 0..MAX_NESTED_HEADERS {
@@ -74,7 +92,9 @@ fn descend<'a>(
             NextHeader::Ppp(at) => link::ppp(bytes, at)?,
             NextHeader::Ip(at) => {
                 let rest = bytes.get(at..).ok_or(DecodeError::Truncated)?;
-                let ip = ip::parse(rest, length.saturating_sub(at as u32))?;
+                let length = length.saturating_sub(at as u32);
+                let ip = ip::parse(rest, length)?;
+                exceeds_frame.get_or_insert(exceeds(&ip, rest, length));
                 // A fragment has no header of what is inside, or not all of it.
                 match tunnel::inside(&ip, encapsulation).filter(|_| ip.fragment.is_none()) {
                     // Its offsets count from the payload.

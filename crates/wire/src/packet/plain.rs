@@ -39,18 +39,12 @@ pub struct PlainEnds {
 }
 
 impl PlainEnds {
-    /// The ends of a segment in IPv4 without options, in an Ethernet frame: of almost all packets, found
-    /// without reading the rest of their headers. `None`: use [`decode`](super::decode).
+    /// The ends of a segment in IPv4 without options, in an Ethernet frame of `length` bytes: of almost all
+    /// packets, found without reading the rest of their headers. `None`: use
+    /// [`decode`](super::decode).
     #[inline(always)]
-    pub fn of(link: LinkType, bytes: &[u8]) -> Option<Self> {
-        let bytes = match link {
-            LinkType::ETHERNET => {
-                let (head, rest) = bytes.split_first_chunk::<ETHERNET_BYTES>()?;
-                (u16::from_be_bytes([head[12], head[13]]) == link::IPV4).then_some(rest)?
-            }
-            LinkType::RAW | LinkType::IPV4 => bytes,
-            _ => return None,
-        };
+    pub fn of(link: LinkType, bytes: &[u8], length: u32) -> Option<Self> {
+        let (bytes, frame) = ip_packet(link, bytes, length)?;
         let words: &[[u8; 4]; WORDS] = bytes.as_chunks().0.first_chunk()?;
         let [version, _, total @ ..] = words[0];
         let [_, _, fragment @ ..] = words[1];
@@ -60,7 +54,8 @@ impl PlainEnds {
             & (protocol == tcp::PROTOCOL)
             & (u16::from_be_bytes(fragment) & FRAGMENT == 0)
             & (offset >= MIN_OFFSET)
-            & (u16::from_be_bytes(total) >= IPV4_BYTES as u16 + 4 * offset);
+            & (u16::from_be_bytes(total) >= IPV4_BYTES as u16 + 4 * offset)
+            & (u32::from(u16::from_be_bytes(total)) <= frame);
         is_plain.then(|| PlainEnds::of_words(words[3], words[4], words[PORTS_WORD]))
     }
 
@@ -116,18 +111,11 @@ pub struct PlainSegment<'a> {
 }
 
 impl<'a> PlainSegment<'a> {
-    /// The segment in a captured packet, if it is one of these. `None`: use
+    /// The segment in a captured packet of `length` bytes on the wire, if it is one of these. `None`: use
     /// [`decode`](super::decode).
     #[inline(always)]
-    pub fn of(link: LinkType, bytes: &'a [u8]) -> Option<Self> {
-        let bytes = match link {
-            LinkType::ETHERNET => {
-                let (head, rest) = bytes.split_first_chunk::<ETHERNET_BYTES>()?;
-                (u16::from_be_bytes([head[12], head[13]]) == link::IPV4).then_some(rest)?
-            }
-            LinkType::RAW | LinkType::IPV4 => bytes,
-            _ => return None,
-        };
+    pub fn of(link: LinkType, bytes: &'a [u8], length: u32) -> Option<Self> {
+        let (bytes, frame) = ip_packet(link, bytes, length)?;
         let (head, after) = bytes.split_first_chunk::<{ 4 * WORDS }>()?;
         let words: &[[u8; 4]; WORDS] = head.as_chunks().0.first_chunk()?;
         let [version, _, total @ ..] = words[0];
@@ -141,10 +129,12 @@ impl<'a> PlainSegment<'a> {
             _ => return None,
         };
         let headers = IPV4_BYTES as u32 + 4 * offset;
-        let length = u32::from(u16::from_be_bytes(total)).checked_sub(headers)?;
+        let total = u32::from(u16::from_be_bytes(total));
+        let length = total.checked_sub(headers)?;
         let is_plain = (version == V4_WITHOUT_OPTIONS)
             & (ttl_and_protocol[1] == tcp::PROTOCOL)
             & (u16::from_be_bytes(fragment) & FRAGMENT == 0)
+            & (total <= frame)
             // So little may be padding.
             & (length == 0 || length > MAX_PADDING);
         is_plain.then_some(PlainSegment { words, bytes, time_stamps, length })
@@ -324,6 +314,20 @@ pub fn identity(ip: &Ip<'_>, tcp: &Tcp<'_>) -> [u64; 4] {
         pair(value.swap_bytes(), echo.swap_bytes()),
         pair(ports, id),
     ]
+}
+
+/// What is behind the link header where IPv4 is expected, and its length on the wire.
+#[inline(always)]
+fn ip_packet(link: LinkType, bytes: &[u8], length: u32) -> Option<(&[u8], u32)> {
+    match link {
+        LinkType::ETHERNET => {
+            let (head, rest) = bytes.split_first_chunk::<ETHERNET_BYTES>()?;
+            let is_ip = u16::from_be_bytes([head[12], head[13]]) == link::IPV4;
+            is_ip.then_some((rest, length.saturating_sub(ETHERNET_BYTES as u32)))
+        }
+        LinkType::RAW | LinkType::IPV4 => Some((bytes, length)),
+        _ => None,
+    }
 }
 
 /// Two numbers in one.

@@ -193,6 +193,41 @@ fn lengths_come_from_the_header_or_with_offload_from_the_frame() {
 }
 
 #[test]
+fn a_header_may_count_more_than_its_frame_has() {
+    let exceeds = |link, bytes: &[u8], missing: u32| {
+        decode(link, bytes, bytes.len() as u32 - missing).expect("an IP packet").exceeds_frame
+    };
+    let tcp = segment(&[], b"data");
+    let tagged = frame(0x8100, &[&[0, 5, 0x08, 0][..], &plain()].concat());
+    let extended = v6(0, &[&[6, 0, 1, 4, 0, 0, 0, 0][..], &tcp].concat());
+    for (link, bytes) in [
+        (LinkType::RAW, plain()),
+        (LinkType::ETHERNET, frame(0x0800, &plain())),
+        (LinkType::ETHERNET, tagged),
+        (LinkType::RAW, v6(6, &tcp)),
+        (LinkType::RAW, extended),
+        (LinkType::RAW, v4(17, &udp(53, b"query"))),
+    ] {
+        assert!(!exceeds(link, &bytes, 0) && exceeds(link, &bytes, 1), "{bytes:?}");
+        // Less was captured than the frame had.
+        let cut = &bytes[..bytes.len() - 2];
+        assert!(!decode(link, cut, bytes.len() as u32).expect("an IP packet").exceeds_frame);
+        assert!(!exceeds(link, &[&bytes[..], &[0; 4]].concat(), 0));
+    }
+    // In a tunnel: a switch that mirrors the start of each packet leaves its length as it was.
+    let mut inner = plain();
+    inner[3] += 1;
+    let gre = v4(47, &[&[0, 0, 0x08, 0][..], &inner].concat());
+    assert!(!exceeds(LinkType::RAW, &gre, 0) && exceeds(LinkType::RAW, &gre, 1));
+    // The kernel's log cuts packets, and adds attributes of any length.
+    let mut log = vec![2, 0, 0, 0];
+    log.extend(((4 + plain().len() - 2) as u16).to_le_bytes());
+    log.extend([9, 0]);
+    log.extend(&plain()[..plain().len() - 2]);
+    assert!(!exceeds(LinkType::NFLOG, &log, 0));
+}
+
+#[test]
 fn padding_counted_in_the_ip_length_is_no_data() {
     // An acknowledgement in the shortest Ethernet frame, with a VLAN tag or without.
     let length = |data: &[u8], flags: u8| {
@@ -254,13 +289,21 @@ const LINKS: [LinkType; 14] = [
 /// Whether these bytes hold a plain segment; it is the one that [`decode`] finds.
 #[track_caller]
 fn is_plain(link: LinkType, bytes: &[u8]) -> bool {
-    let Some(plain) = PlainSegment::of(link, bytes) else { return false };
-    let decoded = decode(link, bytes, bytes.len() as u32).expect("an IP packet");
+    is_plain_of(link, bytes, bytes.len())
+}
+
+/// The same of a packet that was longer on the wire.
+#[track_caller]
+fn is_plain_of(link: LinkType, bytes: &[u8], length: usize) -> bool {
+    let length = length as u32;
+    let Some(plain) = PlainSegment::of(link, bytes, length) else { return false };
+    let decoded = decode(link, bytes, length).expect("an IP packet");
+    assert!(!decoded.exceeds_frame);
     let tcp = Tcp::of(&decoded.ip).expect("TCP");
     assert_eq!(plain.parts(), (decoded.ip, tcp));
     assert_eq!((plain.payload(), plain.time_stamps()), (tcp.payload, tcp.time_stamps()));
     assert_eq!(plain.identity(), identity(&decoded.ip, &tcp));
-    assert_eq!(PlainEnds::of(link, bytes), Some(plain.ends()));
+    assert_eq!(PlainEnds::of(link, bytes, length), Some(plain.ends()));
     let (ends, back) = (plain.ends(), PlainEnds::new(plain.destination(), plain.source()));
     assert_eq!((ends.reversed(), ends.symmetric_hash()), (back, back.symmetric_hash()));
     assert_eq!(plain.header_bytes() + plain.length(), 20 + decoded.ip.length);
@@ -276,10 +319,12 @@ fn plain_segments_are_what_decoding_finds() {
     assert!(is_plain(LinkType::ETHERNET, &of(&[], b"")));
     assert!(is_plain(LinkType::ETHERNET, &of(&[], b"seven b")));
     // Less data than was sent, or padding after it.
-    assert!(is_plain(LinkType::ETHERNET, &whole[..14 + 20 + 32 + 3]));
+    assert!(is_plain_of(LinkType::ETHERNET, &whole[..14 + 20 + 32 + 3], whole.len()));
     assert!(is_plain(LinkType::ETHERNET, &[whole.clone(), vec![0; 9]].concat()));
-    // A header that is cut, other options, what may be padding, fragments, other protocols and links.
-    assert!(!is_plain(LinkType::ETHERNET, &whole[..14 + 20 + 31]));
+    // A frame shorter than the packet in it, a header that is cut, other options, what may be padding,
+    // fragments, other protocols and links.
+    assert!(!is_plain(LinkType::ETHERNET, &whole[..14 + 20 + 32 + 3]));
+    assert!(!is_plain_of(LinkType::ETHERNET, &whole[..14 + 20 + 31], whole.len()));
     assert!(!is_plain(LinkType::ETHERNET, &of(&[2, 4, 5, 0xb4], b"")));
     assert!(!is_plain(LinkType::ETHERNET, &of(&[1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2], b"")));
     assert!(!is_plain(LinkType::ETHERNET, &of(&[], &[0; 6])));
@@ -287,13 +332,14 @@ fn plain_segments_are_what_decoding_finds() {
     for (place, value) in [(12, 0x86), (14, 0x46), (16, 0), (20, 0x20), (21, 1), (23, 17)] {
         let mut other = whole.clone();
         (other[place], other[17]) = (value, if place == 16 { 0 } else { other[17] });
-        assert!(PlainSegment::of(LinkType::ETHERNET, &other).is_none(), "byte {place}");
+        let length = other.len() as u32;
+        assert!(PlainSegment::of(LinkType::ETHERNET, &other, length).is_none(), "byte {place}");
     }
 }
 
 /// Ends that are found without decoding are those of the segment, and such a segment can be decoded.
 fn ends_are_right(link: LinkType, bytes: &[u8]) {
-    if let Some(ends) = PlainEnds::of(link, bytes) {
+    if let Some(ends) = PlainEnds::of(link, bytes, bytes.len() as u32) {
         let decoded = decode(link, bytes, bytes.len() as u32).expect("an IP packet");
         let tcp = Tcp::of(&decoded.ip).expect("TCP");
         let (IpAddr::V4(from), IpAddr::V4(to)) = (decoded.ip.source, decoded.ip.destination) else {

@@ -4,7 +4,8 @@ use model::{CapturedDirection, Evidence, Finding, Packets, Proof, Source, TimeCa
 use text::{count, number, percent, share};
 
 use crate::captured::{
-    Group, MIN_DAMAGED, capture_again, group_directions, is_damaged, total, without_data,
+    Group, MIN_DAMAGED, StreamDirection, are_of_the_path, capture_again, group_directions,
+    is_damaged, total, without_data,
 };
 use crate::cause::Verdict;
 use crate::proofs::WithFigures as _;
@@ -77,7 +78,13 @@ pub(super) fn otherwise(packets: &Packets) -> Verdict {
         return not_checked;
     }
     let sum = |of: fn(&CapturedDirection) -> u64| total(packets, of);
-    let (damaged, checked) = (sum(|sent| sent.bad_checksums), sum(|sent| sent.checksums_verified));
+    let directions = packets.worst.iter().flat_map(StreamDirection::both);
+    let of_the_path = directions.filter(|direction| are_of_the_path(*direction));
+    let (damaged, checked) = of_the_path.fold((0_u64, 0_u64), |(damaged, checked), direction| {
+        let sent = direction.sent();
+        let add = u64::saturating_add;
+        (add(damaged, sent.bad_checksums), add(checked, sent.checksums_verified))
+    });
     match (checked, sum(CapturedDirection::lost)) {
         (0, lost) if lost < MIN_DAMAGED => Verdict::RuledOut(format!(
             "damaged segments ({} of {} lost)",
@@ -85,7 +92,14 @@ pub(super) fn otherwise(packets: &Packets) -> Verdict {
             number(sum(|sent| sent.data_segments))
         )),
         (0, lost) => Verdict::Undecided {
-            needs: format!("whole packets: no checksum of {} was verified", count(lost, "loss")),
+            needs: match sum(|sent| sent.checksums_verified) {
+                0 => format!("whole packets: no checksum of {} was verified", count(lost, "loss")),
+                all => format!(
+                    "packets as they arrive: {} of {} are wrong as captured",
+                    number(sum(|sent| sent.bad_checksums)),
+                    count(all, "verified checksum")
+                ),
+            },
             sources: vec![Source::Packets],
             how_to_observe: Some(capture_again(packets).replace("--analyse", "--analyse -s 0")),
         },
@@ -168,10 +182,26 @@ pub(super) mod tests {
 
     #[test]
     fn stays_quiet_for_few_for_offload_and_without_retransmissions() {
-        for (one, all, again) in [(4, 500, 4), (400, 500, 400), (10, 500, 3), (10, 500, 100)] {
+        for (one, all, again) in [(4, 500, 4), (400, 500, 3), (10, 500, 3), (10, 500, 100)] {
             let verdict = rule(&damaged(one, all, again));
             assert!(matches!(verdict, Verdict::RuledOut(_)), "{one} of {all}, {again}");
         }
+        assert!(matches!(rule(&damaged(400, 500, 400)), Verdict::Undecided { .. }));
+    }
+
+    #[test]
+    fn most_of_them_wrong_they_rule_out_nothing() {
+        let needs = |bad, all, lost| match rule(&damaged(bad, all, lost)) {
+            Verdict::Undecided { needs, .. } => Some(needs),
+            Verdict::RuledOut(because) => Some(because),
+            _ => None,
+        };
+        let needs = |bad, all, lost| needs(bad, all, lost).expect("ruled out, or undecided");
+        assert_eq!(needs(2, 100, 6), "damaged segments (2 of 100 verified)");
+        assert!(needs(60, 100, 6).contains("60 of 100 verified checksums are wrong as captured"));
+        assert!(needs(0, 0, 6).starts_with("whole packets"));
+        // Nothing was lost.
+        assert!(needs(60, 100, 0).starts_with("damaged segments (0 of "), "{}", needs(60, 100, 0));
     }
 
     #[test]
