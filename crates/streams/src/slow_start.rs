@@ -5,7 +5,8 @@
 //! when most of a round trip has passed since it began. In slow start, rounds follow each other
 //! without a pause, and each has one and a half times to twice the segments of the one before (RFC
 //! 5681; 1.5 where the receiver acknowledges every second segment). An application that writes
-//! little at first does not keep to round trips.
+//! little at first does not keep to round trips; and what waits for the window leaves in full
+//! segments, however small the writes were.
 
 use std::ops::RangeInclusive;
 
@@ -20,6 +21,10 @@ const ROUND_QUARTERS: Nanos = 3;
 /// Growth of a round over the one before in slow start, in tenths: at most double, but rounds have no
 /// sharp boundaries.
 const GROWTH_TENTHS: RangeInclusive<u64> = 13..=25;
+/// Where the window held data back, a round has at least one in so many of the bytes of full segments.
+const FULL_ONE_IN: u64 = 2;
+/// Segments of this length, bytes, are full: a path may carry less than both ends do.
+const FULL_SEGMENT: u32 = 1448;
 /// Rounds that must grow in a row before a restart counts as one.
 const MIN_RESTART_STEPS: u32 = 2;
 /// Segments that may have been sent before the first transfer.
@@ -181,7 +186,7 @@ impl SlowStartDetector {
         };
         if is_over {
             self.lost_first |= is_after_loss && self.rounds == 0;
-            self.end_round();
+            self.end_round(start.mss);
             self.left_slow_start |= paused;
             (self.round_began, self.round_mark) = (at, end);
         }
@@ -197,13 +202,15 @@ impl SlowStartDetector {
         self.left_slow_start = true;
     }
 
-    fn end_round(&mut self) {
+    fn end_round(&mut self, mss: u32) {
         self.max_round = self.max_round.max(self.current.bytes);
         if self.rounds == 0 {
             self.first = self.current;
         } else if !self.left_slow_start {
             let tenths = self.current.segments.saturating_mul(10) / self.previous.segments.max(1);
-            if GROWTH_TENTHS.contains(&tenths) {
+            let full = u64::from(mss.min(FULL_SEGMENT)).saturating_mul(self.current.segments);
+            let held_back = self.current.bytes.saturating_mul(FULL_ONE_IN) >= full;
+            if held_back && GROWTH_TENTHS.contains(&tenths) {
                 self.steps = self.steps.saturating_add(1);
             } else {
                 self.left_slow_start = true;
@@ -218,7 +225,7 @@ impl SlowStartDetector {
         let Some(start) = self.start.take() else { return };
         // The last round has what was left, so it need not grow.
         let (left_slow_start, steps) = (self.left_slow_start, self.steps);
-        self.end_round();
+        self.end_round(start.mss);
         (self.left_slow_start, self.steps) = (left_slow_start, steps.max(self.steps));
         if self.steps >= 1 {
             let growth = start.round_trip.saturating_mul(self.steps.into());
@@ -442,6 +449,22 @@ mod tests {
         assert_eq!(saved(&[4, 6, 9, 14, 7]), 2);
         assert_eq!(saved(&[9, 18, 13]), 0, "as many with ten");
         assert!(rounds_saved(0, u64::MAX, u32::MAX) > 0, "it ends");
+    }
+
+    #[test]
+    fn small_messages_are_held_back_by_no_window() {
+        for (bytes, found) in [(120, 0), (700, 0), (800, 4), (1_448, 4)] {
+            let mut detector = SlowStartDetector::default();
+            detector.begin(start(0, None));
+            for (number, segments) in [4, 8, 16, 8].into_iter().enumerate() {
+                for _ in 0..segments {
+                    let data = sent(bytes, ROUND_TRIP * number as Nanos);
+                    detector.data(data, NO_ACKNOWLEDGEMENTS);
+                }
+            }
+            detector.end();
+            assert_eq!(detector.found.first_segments, found, "{bytes}");
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@
 //! - A response that fits into the first flight: nothing is lost.
 //! - An application that writes little at first: its flights do not double with
 //!   each round trip.
+//! - Small messages, as in a chat: what waits for a window leaves in full
+//!   segments.
 //! - A lost SYN: Linux then rightly starts with one segment.
 //! - Data that was lost before the first flight, or in it: the sender then rightly
 //!   sends less.
