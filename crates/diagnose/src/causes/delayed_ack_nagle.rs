@@ -29,8 +29,8 @@
 //!
 //! All streams of the service together: a ten-thousandth of the capture's time, as
 //! a single wait in an hour is nothing. Nobody feels a few waits of 40 ms: without
-//! three of them, and one for ten exchanges or a second in all, they must be half
-//! of the round trip or more, as round trips vary, and it is `info`.
+//! three of them, and one for ten exchanges of the service or a second in all, they
+//! must be half of the round trip or more, as round trips vary, and it is `info`.
 //!
 //! Where the handshake was not captured, the sockets of a host that is watched
 //! show the MSS. In a capture file the largest segment stands for it, at least 536
@@ -114,24 +114,27 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         return Verdict::not_checked(NO_PACKETS);
     };
     let groups = group_directions(packets, hit);
-    let findings = groups.iter().filter(|group| matters(group, packets.span_us));
+    let findings = groups.iter().filter(|group| matters(group, packets));
     let findings = findings.map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || otherwise(packets, &groups))
 }
 
 /// Whether stalls are so frequent, or cost so much, that somebody may feel them, or are more than a wait
 /// now and then.
-fn matters(group: &Group<'_>, span_us: u64) -> bool {
-    let share = group.lost_us.saturating_mul(MAX_TIME_PER_LOST) >= span_us;
+fn matters(group: &Group<'_>, packets: &Packets) -> bool {
+    let share = group.lost_us.saturating_mul(MAX_TIME_PER_LOST) >= packets.span_us;
     // Round trips vary: a few that are longer by a part of them prove nothing.
     let round_trip = group.worst().stream.round_trip_us().unwrap_or(0);
     let clear = group.lost_us / stalls(group).max(1) >= round_trip / 2;
-    (share && clear) || is_felt(group)
+    (share && clear) || is_felt(group, packets)
 }
 
-fn is_felt(group: &Group<'_>) -> bool {
+fn is_felt(group: &Group<'_>, packets: &Packets) -> bool {
     let stalls = stalls(group);
-    let frequent = stalls.saturating_mul(MAX_EXCHANGES_PER_STALL) >= group.exchanges();
+    // Those of its streams without a stall count as well.
+    let exchanges = packets.service(group.server).map_or(0, |service| service.exchanges);
+    let exchanges = exchanges.max(group.exchanges());
+    let frequent = stalls.saturating_mul(MAX_EXCHANGES_PER_STALL) >= exchanges;
     stalls >= MIN_STALLS && (frequent || group.lost_us >= MIN_LOST_US)
 }
 
@@ -250,7 +253,9 @@ pub(super) mod tests {
     use model::{Severity, Stalls, TimeCategory};
 
     use super::*;
-    use crate::fixtures::{add_stream, findings_of, healthy, remove_source, set_time};
+    use crate::fixtures::{
+        add_stream, add_up_services, findings_of, healthy, remove_source, set_time,
+    };
 
     /// Evidence on which the rule fires.
     pub(in crate::causes) fn examples() -> Vec<Evidence> {
@@ -318,6 +323,14 @@ pub(super) mod tests {
         findings_of(rule(&hour(4, 40)));
         // Few of many, but a second in all.
         findings_of(rule(&hour(25, 10_000)));
+        // The other connections of the service had none.
+        let mut evidence = hour(4, 40);
+        let mut others = evidence.packets.as_ref().unwrap().worst[0].clone();
+        others.from_server.delayed_ack_stalls = Stalls::default();
+        set_time(&mut others.from_server, TimeCategory::DelayedAck, 0);
+        evidence.packets.as_mut().unwrap().worst.push(others);
+        add_up_services(&mut evidence, 5_000);
+        assert!(matches!(rule(&evidence), Verdict::RuledOut(_)));
     }
 
     #[test]
