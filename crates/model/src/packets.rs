@@ -179,7 +179,8 @@ pub struct CapturedStream {
     /// more to come.
     #[serde(default)]
     pub last_exchange_bytes: u64,
-    /// Exchanges in which the server took 100 ms or more to answer, those that open TLS included.
+    /// Exchanges in which the server took 100 ms or more to answer, those that open TLS included. One whose
+    /// request may only have acknowledged a message of the server does not count.
     #[serde(default)]
     pub late_answers: u64,
     /// Shortest round trip between the capture point and the client, microseconds.

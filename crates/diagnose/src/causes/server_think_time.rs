@@ -37,7 +37,9 @@
 //! less than 128 bytes for each exchange, or the handshake was not captured: either
 //! end may be the client, and keepalives look the same. So is 1 s or more for each
 //! of three exchanges or more when the server also pauses a quarter as long and
-//! then sends on, unasked: messages, not answers.
+//! then sends on, unasked: messages, not answers. A request of at most 21 bytes (50
+//! with TLS), after whose answer the next one leaves within 20 ms, may only
+//! acknowledge a message (MQTT, AMQP, HTTP/2): what comes next is news.
 //!
 //! A tail: of ten HTTP requests or more with the same method and path, three or
 //! more and one in twenty take 100 ms or more to be answered, although half of them

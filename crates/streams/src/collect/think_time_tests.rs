@@ -96,6 +96,29 @@ fn an_answer_that_never_came_is_late_only_where_one_was_to_come() {
     assert_eq!(late_answers(b"<34>Oct 11 22:14:15 host su: failed"), 0);
 }
 
+#[test]
+fn what_acknowledges_a_message_at_once_is_no_request() {
+    // The client asks once. The server sends a message each second; its client sends so much, so long after
+    // each.
+    let late_answers = |bytes: u32, after_us: u64| {
+        let mut connection = opened(TestConnection::new(), 40_000);
+        connection.packet(500_000, true, ACK, [1, 1, 0, 100], 60_000);
+        for message in 0..6_u32 {
+            let at = 540_000 + 1_000_000 * u64::from(message);
+            let (next, acknowledged) = (1 + 200 * message, 101 + bytes * message);
+            connection.packet(at, false, ACK, [next, acknowledged, timestamp(at), 200], 60_000);
+            let (received, sent) = (at + 40_000, at + 500 + after_us);
+            if received < sent {
+                connection.packet(received, true, ACK, [acknowledged, next + 200, 0, 0], 60_000);
+            }
+            connection.packet(sent, true, ACK, [acknowledged, next + 200, 0, bytes], 60_000);
+        }
+        connection.finish().late_answers
+    };
+    assert_eq!((late_answers(4, 0), late_answers(21, 10_000)), (0, 0));
+    assert_eq!((late_answers(22, 0), late_answers(4, 300_000)), (5, 5), "a request");
+}
+
 /// The server speaks first, 1.5 s after the handshake began; each command is then answered after 700 ms, and
 /// the client sends the next 5 s later.
 fn server_speaks_first(first: &'static [u8]) -> model::CapturedStream {

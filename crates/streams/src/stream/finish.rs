@@ -5,6 +5,7 @@ use model::{Side, TimeCategory};
 use super::state::{End, Stream, StreamState};
 use crate::exchange::Exchange;
 use crate::stall::Stall;
+use crate::time::OptionalTime;
 
 impl Stream {
     /// Attributes the rest of the time, and ends everything that goes on.
@@ -19,7 +20,8 @@ impl Stream {
         self.attribute_split(self.last, side, (round_trip, TimeCategory::Network), category);
         let exchange = self.current_exchange();
         let late_before = self.late_answers;
-        let think_us = self.count_categories_of_exchange(exchange.is_none());
+        let think_us =
+            self.count_categories_of_exchange(exchange.as_ref(), OptionalTime::default());
         if exchange.as_ref().is_some_and(|exchange| !self.is_answered(exchange)) {
             self.late_answers = late_before;
         }

@@ -18,6 +18,12 @@ use crate::time::{Nanos, OptionalTime};
 pub(super) const MIN_CATEGORY_TIME_US: u32 = 1_000;
 /// What a server takes to answer, from which on people notice it, microseconds.
 const MIN_NOTICED_US: u32 = 100_000;
+/// The longest message, bytes, that only acknowledges another: a basic.ack of AMQP 0-9-1. A PING of HTTP/2 has 17
+/// (RFC 9113, section 6.7), a PUBACK of MQTT 4. A record of TLS adds its header, nonce and tag (RFC 5288).
+const MAX_ACKNOWLEDGEMENT_BYTES: u64 = 21;
+const MAX_RECORD_OVERHEAD: u64 = 29;
+/// A program that acknowledges a message does so at once, nanoseconds.
+const MAX_REACTION: Nanos = 20_000_000;
 /// Headers of IP without options, which are rare, bytes.
 const IPV4_HEADER: u32 = 20;
 const IPV6_HEADER: u32 = 40;
@@ -182,7 +188,7 @@ impl Stream {
             }
             if let Some(exchange) = &event.exchange {
                 let lasted = at.saturating_sub(exchange.request_began);
-                let think_us = self.end_categories_of_exchange(exchange, lasted);
+                let think_us = self.end_categories_of_exchange(exchange, lasted, at);
                 let responder = exchange.requester.other();
                 self.ends.get_mut(exchange.requester).sent.policer.end_request();
                 // With bytes in flight, more of the same response follows, whatever the requester
@@ -272,27 +278,52 @@ impl Stream {
     /// An exchange ended that began so long ago: counts it for each category that took time of it.
     /// Returns how long the server took to answer, microseconds.
     #[inline(always)]
-    fn end_categories_of_exchange(&mut self, exchange: &Exchange, lasted: Nanos) -> u32 {
+    fn end_categories_of_exchange(
+        &mut self,
+        exchange: &Exchange,
+        lasted: Nanos,
+        next_at: Nanos,
+    ) -> u32 {
         if lasted < Nanos::from(MIN_CATEGORY_TIME_US) * 1_000 {
             // No category had more.
             self.attribution.end_exchange().get(TimeCategory::ServerThink)
         } else {
-            self.count_categories_of_exchange(exchange.is_of_tls)
+            self.count_categories_of_exchange(Some(exchange), next_at.into())
         }
     }
 
-    /// An exchange ended: counts it for each category that took time of it, if it is not of TLS. Returns
-    /// how long the server took to answer, microseconds.
-    pub(super) fn count_categories_of_exchange(&mut self, is_of_tls: bool) -> u32 {
+    /// An exchange ended, where one follows with the next request: counts it for each category that took time
+    /// of it, if it is not of TLS. Returns how long the server took to answer, microseconds. `None`: there is
+    /// none, or it is of TLS.
+    pub(super) fn count_categories_of_exchange(
+        &mut self,
+        exchange: Option<&Exchange>,
+        next_at: OptionalTime,
+    ) -> u32 {
         let times = self.attribution.end_exchange();
-        if !is_of_tls {
+        if exchange.is_some_and(|exchange| !exchange.is_of_tls) {
             self.exchanges_with.combine(&times, |count, time_us| {
                 *count = count.saturating_add(u32::from(time_us >= MIN_CATEGORY_TIME_US));
             });
         }
         let think_us = times.get(TimeCategory::ServerThink);
-        self.late_answers = self.late_answers.saturating_add((think_us >= MIN_NOTICED_US).into());
+        let is_late = think_us >= MIN_NOTICED_US
+            && !exchange.is_some_and(|exchange| self.may_acknowledge(exchange, next_at));
+        self.late_answers = self.late_answers.saturating_add(is_late.into());
         think_us
+    }
+
+    /// Whether what passed for a request may only acknowledge a message of the server, which sends the next one
+    /// when it has news: it is that short, and the client reacts to that next one at once too.
+    fn may_acknowledge(&self, exchange: &Exchange, next_at: OptionalTime) -> bool {
+        let is_tls = self.protocol.as_ref().is_some_and(|protocol| protocol.tls().is_some());
+        let overhead = if is_tls { MAX_RECORD_OVERHEAD } else { 0 };
+        let way = self.ends.client.loop_time().unwrap_or(0);
+        let at_once =
+            next_at.get().zip(exchange.response_ended.get()).is_some_and(|(next, ended)| {
+                next.saturating_sub(ended) <= way.saturating_add(MAX_REACTION)
+            });
+        at_once && exchange.request_bytes <= MAX_ACKNOWLEDGEMENT_BYTES + overhead
     }
 
     /// Whether data of this end, sent before any request, is no request either: a greeting, or a response.

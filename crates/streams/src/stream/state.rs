@@ -83,7 +83,8 @@ pub struct Stream {
     pub(super) syn_retries: Option<Box<SynRetries>>,
     /// Exchanges in which each category took time.
     pub exchanges_with: PerCategory<u32>,
-    /// Exchanges in which the server took so long to answer that people notice; those of TLS included.
+    /// Exchanges in which the server took so long to answer that people notice, those of TLS included; what
+    /// may only acknowledge a message is no request.
     pub late_answers: u32,
     pub(super) attribution: TimeAttribution,
     pub(super) protocol: Option<Box<ApplicationProtocol>>,
