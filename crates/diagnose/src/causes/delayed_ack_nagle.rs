@@ -25,7 +25,8 @@
 //! acknowledged so late held something back: when somebody types slowly,
 //! acknowledgements are delayed too, but a key follows one only by chance.
 //! Further than 5 ms from the sender (there and back): at least three in a
-//! stream, and half of them.
+//! stream, and half of them. The same share of those of all streams of that sender
+//! and service.
 //!
 //! All streams of the service together: a ten-thousandth of the capture's time, as
 //! a single wait in an hour is nothing. Nobody feels a few waits of 40 ms: without
@@ -114,9 +115,27 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         return Verdict::not_checked(NO_PACKETS);
     };
     let groups = group_directions(packets, hit);
-    let findings = groups.iter().filter(|group| matters(group, packets));
+    let findings =
+        groups.iter().filter(|group| held_often(group, packets) && matters(group, packets));
     let findings = findings.map(|group| finding(evidence, group)).collect();
     Verdict::from_findings(findings, || otherwise(packets, &groups))
+}
+
+/// Whether the late acknowledgements held data back in all streams of this sender and service: in one of many,
+/// some messages follow them by chance.
+fn held_often(group: &Group<'_>, packets: &Packets) -> bool {
+    let worst = group.worst();
+    let of_sender = |other: &StreamDirection<'_>| {
+        let service = |one: &StreamDirection<'_>| (one.server_sends, one.stream.server);
+        service(other) == service(&worst) && other.sender().ip() == worst.sender().ip()
+    };
+    let all = packets.worst.iter().flat_map(StreamDirection::both).filter(of_sender);
+    let (held, late) = all.fold((0_u64, 0_u64), |(held, late), one| {
+        let sent = one.sent();
+        let add = u64::saturating_add;
+        (add(held, sent.delayed_ack_stalls.count), add(late, sent.acknowledged_late))
+    });
+    held.saturating_mul(one_in(worst)) >= late
 }
 
 /// Whether stalls are so frequent, or cost so much, that somebody may feel them, or are more than a wait
@@ -185,16 +204,23 @@ fn may_be_held(direction: &StreamDirection<'_>) -> bool {
 fn hit(direction: StreamDirection<'_>) -> Option<u64> {
     let sent = direction.sent();
     let waited = sent.delayed_ack_stalls;
-    // Far from the sender, what an acknowledgement released is known less exactly.
-    let way_to_it = if direction.server_sends {
-        direction.stream.to_server_us
-    } else {
-        direction.stream.to_client_us
+    let min_stalls = if is_far(direction) { MIN_STALLS_FAR } else { 1 };
+    let often = waited.count.saturating_mul(one_in(direction)) >= sent.acknowledged_late;
+    (waited.count >= min_stalls && often).then_some(waited.total_us)
+}
+
+/// One in so many late acknowledgements has to hold something back.
+fn one_in(direction: StreamDirection<'_>) -> u64 {
+    if is_far(direction) { ONE_IN_FAR } else { ONE_IN }
+}
+
+/// Whether the capture point is far from the sender: what an acknowledgement released is known less exactly.
+fn is_far(direction: StreamDirection<'_>) -> bool {
+    let way_to_it = match direction.server_sends {
+        true => direction.stream.to_server_us,
+        false => direction.stream.to_client_us,
     };
-    let far = way_to_it.is_some_and(|us| us > MAX_NEAR_US);
-    let (min_stalls, one_in) = if far { (MIN_STALLS_FAR, ONE_IN_FAR) } else { (1, ONE_IN) };
-    (waited.count >= min_stalls && waited.count.saturating_mul(one_in) >= sent.acknowledged_late)
-        .then_some(waited.total_us)
+    way_to_it.is_some_and(|us| us > MAX_NEAR_US)
 }
 
 fn finding(evidence: &Evidence, group: &Group<'_>) -> Finding {
@@ -340,6 +366,22 @@ pub(super) mod tests {
         let stream = of_three.worst[0].clone();
         of_three.worst.extend([stream.clone(), stream]);
         assert_eq!(findings_of(rule(&evidence)).len(), 1);
+    }
+
+    #[test]
+    fn stays_quiet_where_those_of_the_other_streams_held_nothing() {
+        let named = |others: u64| {
+            let mut evidence = waiting(3, 5);
+            let streams = &mut evidence.packets.as_mut().unwrap().worst;
+            streams[0].to_server_us = Some(20_000);
+            let mut other = streams[0].clone();
+            other.from_server.delayed_ack_stalls = Stalls { count: 1, ..Stalls::default() };
+            other.from_server.acknowledged_late = others;
+            streams.push(other);
+            matches!(rule(&evidence), Verdict::Found(_))
+        };
+        assert!(named(3), "four of eight");
+        assert!(!named(4), "four of nine");
     }
 
     #[test]
