@@ -103,3 +103,33 @@ fn time_is_counted_since_the_window_settled() {
     // The last steps are smaller than a quarter.
     assert!(growing.settled_window_us.expect("a time") < waited(&growing) / 2, "{growing:?}");
 }
+
+/// Near its receiver: data comes all the time over a path of 30 ms, then so many segments together, so often,
+/// which echo what the receiver sent `old` microseconds before. Returns the share of long round trips.
+fn inflated(segments: u32, every: u64, old: u64) -> f64 {
+    let mut connection = TestConnection::open(60_000);
+    connection.packet(50_000, true, ACK, [1, 1, 0, 100], 60_000);
+    let (mut next, mut now) = (1, 100_000);
+    for number in 0..2_000 {
+        let (segments, every, old) =
+            if number < 100 { (1, 4_000, 30_000) } else { (segments, every, old) };
+        now += every;
+        for segment in 0..segments {
+            let (at, echo) = (now + u64::from(segment) * 300, timestamp(now - old));
+            connection.packet(at, false, ACK, [next, 101, echo, 1448], 60_000);
+            next += 1448;
+        }
+        connection.packet(now + 2_000, true, ACK, [101, next, timestamp(now), 0], 60_000);
+    }
+    connection.sent_by_server().round_trip.map_or(0.0, |trips| trips.inflated)
+}
+
+#[test]
+fn data_that_was_not_there_yet_is_no_queue() {
+    // Pictures, 25 a second: an echo may be two of them old.
+    assert_eq!(inflated(5, 40_000, 78_000), 0.0);
+    // A queue of 70 ms before a slow link: data comes all the time.
+    assert!(inflated(1, 4_000, 100_000) > 0.5);
+    // And pictures behind one of 250 ms.
+    assert!(inflated(5, 40_000, 278_000) > 0.5);
+}

@@ -11,6 +11,8 @@ use crate::time::{Nanos, OptionalTime};
 pub(super) const ECN_CE: u8 = 3;
 /// Segments in flight from which on a time stamp's echo is one of a transfer.
 pub(crate) const MIN_TRANSFER_SEGMENTS: u64 = 4;
+/// A pause that is at most one in so many parts of a round trip after it does not matter.
+const MAX_PAUSE_PART: Nanos = 8;
 
 impl Direction {
     /// Takes a packet of this direction. Returns what it is.
@@ -82,9 +84,10 @@ impl Direction {
         }
     }
 
-    /// Data of the peer's transfer echoes a time stamp of this end. Before the first data after a
-    /// pause, the peer had waited for its own reasons: such a time counts only if it is no longer
-    /// than usual.
+    /// Data of the peer's transfer echoes a time stamp of this end. What the peer sent before it had not: the
+    /// round trip is longer than the time since then. Before the first data after a pause, the peer had waited
+    /// for its own reasons: such a time counts only if it is no longer than usual, and what is long without
+    /// the pause counts so.
     #[inline]
     fn add_timestamp_round_trip(
         &mut self,
@@ -96,9 +99,12 @@ impl Direction {
         let pause = peer_last_data_at.get().map_or(0, |last| at.saturating_sub(last));
         let times = self.timestamp_round_trips.get_or_insert_default();
         let min = times.min().or(self.round_trip.min());
-        let is_usual = min.is_none_or(|min| sample <= min.saturating_mul(2));
-        if is_usual || pause <= sample / 2 {
+        let is_usual = |sample| min.is_none_or(|min| sample <= min.saturating_mul(2));
+        let at_least = sample.saturating_sub(pause);
+        if is_usual(sample) || pause <= sample / MAX_PAUSE_PART {
             times.add(sample, in_flight);
+        } else if !is_usual(at_least) {
+            times.add(at_least, in_flight);
         }
     }
 }
