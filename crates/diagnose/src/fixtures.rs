@@ -368,6 +368,7 @@ pub(crate) fn add_stream<'a>(
         exchanges: 10,
         last_exchange_bytes: 0,
         late_answers: 0,
+        unwaited_requests: 0,
         to_client_us: Some(10),
         to_server_us: Some(20_000),
         longest_survived_idle_us: 0,

@@ -183,6 +183,10 @@ pub struct CapturedStream {
     /// request may only have acknowledged a message of the server does not count.
     #[serde(default)]
     pub late_answers: u64,
+    /// How often an end that had asked did not wait for the answer: it sent on after a pause of 100 ms or more
+    /// in which all that it had sent was acknowledged and nothing answered.
+    #[serde(default)]
+    pub unwaited_requests: u64,
     /// Shortest round trip between the capture point and the client, microseconds.
     pub to_client_us: Option<u64>,
     /// The same between the capture point and the server.

@@ -33,6 +33,7 @@ fn stream(number: u64, client: &str) -> CapturedStream {
         exchanges: 3,
         last_exchange_bytes: 0,
         late_answers: 0,
+        unwaited_requests: 0,
         to_client_us: Some(0),
         to_server_us: Some(20_000),
         longest_survived_idle_us: 0,

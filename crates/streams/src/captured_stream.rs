@@ -51,6 +51,7 @@ pub fn captured_stream(stream: &Stream, capture_began: Nanos) -> CapturedStream 
             .current_exchange()
             .map_or(0, |exchange| exchange.request_bytes.saturating_add(exchange.response_bytes)),
         late_answers: stream.late_answers.into(),
+        unwaited_requests: stream.unwaited_requests.into(),
         to_client_us: stream.ends.get(client).loop_time().map(micros),
         to_server_us: stream.ends.get(server).loop_time().map(micros),
         longest_survived_idle_us: idle_periods.map_or(0, |idle| micros(idle.longest_survived)),

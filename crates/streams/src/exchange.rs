@@ -182,6 +182,13 @@ impl Exchanges {
         self.current = Some(exchange);
     }
 
+    /// When the whole request of this end was acknowledged, if nothing has been answered.
+    #[inline(always)]
+    pub(crate) fn unanswered_since(&self, side: Side) -> Option<Nanos> {
+        let exchange = self.current.as_ref().filter(|exchange| exchange.requester == side)?;
+        exchange.request_acknowledged.get().filter(|_| !exchange.response_began.is_known())
+    }
+
     /// The requester of the current exchange.
     pub(crate) fn requester(&self) -> Option<Side> {
         self.current.as_ref().map(|exchange| exchange.requester)

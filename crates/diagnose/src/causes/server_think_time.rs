@@ -35,11 +35,15 @@
 //! captured the service has three or more: one long wait is for news as often as
 //! for an answer. 5 s or more for each exchange is no finding when both ends send
 //! less than 128 bytes for each exchange, or the handshake was not captured: either
-//! end may be the client, and keepalives look the same. So is 1 s or more for each
-//! of three exchanges or more when the server also pauses a quarter as long and
-//! then sends on, unasked: messages, not answers. A request of at most 21 bytes (50
-//! with TLS), after whose answer the next one leaves within 20 ms, may only
-//! acknowledge a message (MQTT, AMQP, HTTP/2): what comes next is news.
+//! end may be the client, and keepalives look the same.
+//!
+//! Messages are no answers either: where the server sends on, unasked, after pauses
+//! that are a quarter of the think time or more, in three exchanges or more of 1 s
+//! or more each; and where a request of at most 21 bytes (50 with TLS), after whose
+//! answer the next one leaves within 20 ms, may only acknowledge a message (MQTT,
+//! AMQP, HTTP/2). It is undecided where exchanges are shorter and not of TLS, or
+//! where clients, in one of eight exchanges, send on after 100 ms or more though
+//! nothing was answered: each end may send when it likes, as in games.
 //!
 //! A tail: of ten HTTP requests or more with the same method and path, three or
 //! more and one in twenty take 100 ms or more to be answered, although half of them
@@ -98,11 +102,13 @@
 
 mod greeting;
 mod long_polling;
+mod messages;
 mod tail;
 
 use model::{Evidence, Finding, Service, Source, TimeCategory};
 use text::{count, micros};
 
+use self::messages::{MESSAGE_PAUSE_PART, MIN_MESSAGES};
 use self::tail::{MAX_REQUEST_CHARACTERS, MAX_REQUESTS_LISTED};
 use crate::captured::{
     Group, NO_EXCHANGE, NO_PACKETS, StreamDirection, group_directions, without_data,
@@ -134,10 +140,6 @@ const MIN_KEEPALIVE_INTERVAL_US: u64 = 5_000_000;
 const MAX_KEEPALIVE_BYTES: u64 = 128;
 /// Think time from which on a server that also sends unasked may just have no news.
 const MIN_MESSAGE_INTERVAL_US: u64 = 1_000_000;
-/// Exchanges from which on pauses are a pattern: one response may come in pieces, one wait be for news.
-const MIN_MESSAGES: u64 = 3;
-/// Part of the think time that the pauses before what it sends unasked are.
-const MESSAGE_PAUSE_PART: u64 = 4;
 /// No server of others on the Internet is nearer than this, there and back.
 const MIN_WAY_TO_OTHERS_US: u64 = 1_000;
 
@@ -154,12 +156,15 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
             && !may_be_news(group)
             && half_us >= MIN_NOTICED_US.max(path_us.saturating_add(path_us / 2))
     });
-    let mut long_polling = None;
+    let mut undecided = None;
     groups.retain(|group| {
         let service = packets.service(group.server);
         let request = service.and_then(|service| long_polling::request(service, group));
-        long_polling = long_polling.or(request);
-        request.is_none()
+        let may_wait = request.map(long_polling::may_wait);
+        let may_wait = may_wait.or_else(|| messages::may_be_sent(group, packets));
+        let is_decided = may_wait.is_none();
+        undecided = undecided.take().or(may_wait);
+        is_decided
     });
     let mut findings: Vec<Finding> = groups.iter().map(|group| finding(evidence, group)).collect();
     let is_found = |service: &Service| groups.iter().any(|group| group.server == service.server);
@@ -167,16 +172,8 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
     findings.extend(others.filter_map(|service| tail::finding(evidence, packets, service)));
     findings.extend(greeting::findings(evidence, packets, &groups));
     Verdict::from_findings(findings, || {
-        if let Some(request) = long_polling {
-            let path = shortened(&request.request, MAX_REQUEST_CHARACTERS);
-            return Verdict::Undecided {
-                needs: format!(
-                    "whether {path} is slow or waits for news (long polling), which its owner \
-                     knows; other requests are answered at once"
-                ),
-                sources: vec![],
-                how_to_observe: None,
-            };
+        if let Some(needs) = undecided {
+            return Verdict::Undecided { needs, sources: vec![], how_to_observe: None };
         }
         let exchanges = packets.services.iter().map(|one| one.exchanges);
         if exchanges.fold(0, u64::saturating_add) == 0 {
@@ -288,7 +285,7 @@ pub(super) mod tests {
         vec![evidence, tail::tests::example(), greeting::tests::example()]
     }
 
-    fn thinking(us: u64) -> Evidence {
+    pub(super) fn thinking(us: u64) -> Evidence {
         let mut evidence = healthy();
         let sent = &mut add_stream(&mut evidence, "198.18.0.1:4000", "198.18.0.2:80").from_server;
         set_time(sent, TimeCategory::ServerThink, us);

@@ -97,6 +97,26 @@ fn an_answer_that_never_came_is_late_only_where_one_was_to_come() {
 }
 
 #[test]
+fn who_sends_on_after_a_pause_does_not_wait_for_an_answer() {
+    // Each message is acknowledged 40 ms later; so much after that its sender sends the next.
+    let unwaited = |pauses: &[u64]| {
+        let mut connection = opened(TestConnection::new(), 40_000);
+        let (mut at, mut next) = (500_000, 1);
+        for pause in pauses {
+            connection.packet(at, true, ACK, [next, 1, 0, 100], 60_000);
+            next += 100;
+            connection.packet(at + 40_000, false, ACK, [1, next, timestamp(at), 0], 60_000);
+            at += 40_000 + pause;
+        }
+        connection.packet(at, false, ACK, [1, next, timestamp(at), 50], 60_000);
+        connection.packet(at + 500_000, true, ACK, [next, 51, timestamp(at), 100], 60_000);
+        connection.finish().unwaited_requests
+    };
+    assert_eq!((unwaited(&[300_000]), unwaited(&[300_000, 200_000, 300_000])), (0, 2));
+    assert_eq!(unwaited(&[20, 90_000, 300_000]), 0, "a request in pieces");
+}
+
+#[test]
 fn what_acknowledges_a_message_at_once_is_no_request() {
     // The client asks once. The server sends a message each second; its client sends so much, so long after
     // each.

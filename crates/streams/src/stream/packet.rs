@@ -18,6 +18,8 @@ use crate::time::{Nanos, OptionalTime};
 pub(super) const MIN_CATEGORY_TIME_US: u32 = 1_000;
 /// What a server takes to answer, from which on people notice it, microseconds.
 const MIN_NOTICED_US: u32 = 100_000;
+/// A pause within a request from which on its sender does not wait for an answer, nanoseconds.
+const MAX_REQUEST_PAUSE: Nanos = 100_000_000;
 /// The longest message, bytes, that only acknowledges another: a basic.ack of AMQP 0-9-1. A PING of HTTP/2 has 17
 /// (RFC 9113, section 6.7), a PUBACK of MQTT 4. A record of TLS adds its header, nonce and tag (RFC 5288).
 const MAX_ACKNOWLEDGEMENT_BYTES: u64 = 21;
@@ -184,6 +186,9 @@ impl Stream {
         self.attribute_time(side, event.kind, event.stall.as_ref(), at);
         if new > 0 {
             if !self.belongs_to_no_exchange(side, new, tcp.payload) {
+                if let Some(acknowledged) = self.exchanges.unanswered_since(side) {
+                    self.note_unwaited(side, at.saturating_sub(acknowledged));
+                }
                 self.exchanges.data(side, new, at, &mut event.exchange);
             }
             if let Some(exchange) = &event.exchange {
@@ -311,6 +316,13 @@ impl Stream {
             && !exchange.is_some_and(|exchange| self.may_acknowledge(exchange, next_at));
         self.late_answers = self.late_answers.saturating_add(is_late.into());
         think_us
+    }
+
+    /// An end sends on, so long after all that it had sent was acknowledged, and nothing answered.
+    fn note_unwaited(&mut self, side: Side, pause: Nanos) {
+        let way = self.ends.get(side).loop_time().unwrap_or(0);
+        let is_unwaited = pause > way.saturating_add(MAX_REQUEST_PAUSE);
+        self.unwaited_requests = self.unwaited_requests.saturating_add(is_unwaited.into());
     }
 
     /// Whether what passed for a request may only acknowledge a message of the server, which sends the next one

@@ -86,6 +86,8 @@ pub struct Stream {
     /// Exchanges in which the server took so long to answer that people notice, those of TLS included; what
     /// may only acknowledge a message is no request.
     pub late_answers: u32,
+    /// How often a requester did not wait for the answer to what it had sent, but sent on after a pause.
+    pub unwaited_requests: u32,
     pub(super) attribution: TimeAttribution,
     pub(super) protocol: Option<Box<ApplicationProtocol>>,
     /// How long the client waited for the server's greeting, which belongs to no exchange.
@@ -294,6 +296,7 @@ impl Stream {
             syn_retries: None,
             exchanges_with: PerCategory::default(),
             late_answers: 0,
+            unwaited_requests: 0,
             attribution: TimeAttribution::default(),
             protocol: None,
             greeting: OptionalTime::default(),

@@ -3,7 +3,9 @@
 use model::{CapturedStream, Service, SlowRequest, TimeCategory};
 use text::share;
 
+use super::tail::MAX_REQUEST_CHARACTERS;
 use crate::captured::Group;
+use crate::words::shortened;
 
 /// Requests for one path, and for all others, that show how each is answered.
 const MIN_REQUESTS: u64 = 3;
@@ -38,6 +40,15 @@ pub(super) fn request<'a>(service: &'a Service, group: &Group<'_>) -> Option<&'a
     let busy = share(sum(CapturedStream::busy_us), sum(|stream| stream.span_us));
     let asks_again = busy >= 1.0 - MAX_IDLE_SHARE;
     polls().next().filter(|_| is_theirs && is_answered_else && asks_again)
+}
+
+/// What is not known of it.
+pub(super) fn may_wait(request: &SlowRequest) -> String {
+    let path = shortened(&request.request, MAX_REQUEST_CHARACTERS);
+    format!(
+        "whether {path} is slow or waits for news (long polling), which its owner knows; other \
+         requests are answered at once"
+    )
 }
 
 fn waits(request: &SlowRequest) -> bool {
