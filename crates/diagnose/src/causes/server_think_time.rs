@@ -38,12 +38,14 @@
 //! end may be the client, and keepalives look the same.
 //!
 //! Messages are no answers either: where the server sends on, unasked, after pauses
-//! that are a quarter of the think time or more, in three exchanges or more of 1 s
-//! or more each; and where a request of at most 21 bytes (50 with TLS), after whose
+//! that are a fifth of the think time or more, in three exchanges or more of 1 s or
+//! more each; and where a request of at most 21 bytes (50 with TLS), after whose
 //! answer the next one leaves within 20 ms, may only acknowledge a message (MQTT,
 //! AMQP, HTTP/2). It is undecided where exchanges are shorter and not of TLS, or
 //! where clients, in one of eight exchanges, send on after 100 ms or more though
-//! nothing was answered: each end may send when it likes, as in games.
+//! nothing was answered: each end may send when it likes, as in games. Where there
+//! is some of both, the parts add up: a tenth of the think time and one request of
+//! sixteen.
 //!
 //! A tail: of ten HTTP requests or more with the same method and path, three or
 //! more and one in twenty take 100 ms or more to be answered, although half of them
