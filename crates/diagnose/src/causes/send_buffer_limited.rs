@@ -29,7 +29,9 @@
 //! Half of the time in which there was something to send; or a tenth of it, and a
 //! full buffer in half of the samples, of which there are five or more. Over a
 //! second or more of the window, on a path of a millisecond or more: on shorter
-//! ones a round trip costs nothing.
+//! ones a round trip costs nothing. No queue stands: a round trip that is steadily
+//! (by four times its deviation) half longer than the shortest one shows that the
+//! link is full, and what the buffer holds beyond the path waits before it.
 //!
 //! From packets: so for a second and a quarter of the sending time, in eight round
 //! trips or more. Each has four segments less in flight than a congestion window
@@ -114,6 +116,10 @@ const MIN_SAMPLES: u32 = 5;
 const MIN_BUSY_US: u64 = 1_000_000;
 /// The shortest round trip on which it matters, microseconds.
 const MIN_ROUND_TRIP_US: u32 = 1_000;
+/// A queue stands where round trips are so many times the shortest, and longer than it by so many deviations:
+/// a larger buffer would wait in it.
+const MIN_QUEUE_RATIO: f64 = 1.5;
+const MIN_QUEUE_DEVIATIONS: u32 = 4;
 /// A buffer as large as this share of its limit cannot grow: the kernel grows it by whole segments.
 const MIN_FILL_OF_LIMIT: f64 = 0.8;
 /// The limit that is proposed: a flight of 1 Gbit/s over 60 ms, twice for the kernel's overhead.
@@ -138,8 +144,13 @@ pub(super) fn rule(evidence: &Evidence) -> Verdict {
         let most = all.iter().filter_map(times).map(|(busy, waited)| share(waited, busy));
         match most.reduce(f64::max) {
             Some(most) => Verdict::RuledOut(format!(
-                "send buffers (full up to {} of the time)",
-                percent(most)
+                "send buffers (full up to {} of the time{})",
+                percent(most),
+                if all.iter().any(|socket| waited(socket).is_some()) {
+                    ", while a queue stood on the path"
+                } else {
+                    ""
+                }
             )),
             None => Verdict::not_checked("no connection sent for 1 s"),
         }
@@ -155,13 +166,30 @@ fn times(socket: &Socket) -> Option<(f64, f64)> {
     (busy >= MIN_BUSY_US).then_some((busy as f64, waited as f64))
 }
 
+/// How long the buffer was the limit, where that matters, microseconds.
 fn hit(socket: &Socket) -> Option<f64> {
+    waited(socket).filter(|_| !has_queue(socket))
+}
+
+/// The same, with or without a queue.
+fn waited(socket: &Socket) -> Option<f64> {
     let (busy, waited) = times(socket)?;
     let far = socket.tcp.as_deref()?.rtt_us? >= MIN_ROUND_TRIP_US;
     let (full, samples) = samples(socket);
     let sampled_full = samples >= MIN_SAMPLES && full.saturating_mul(2) >= samples;
     let min_share = if sampled_full { MIN_TIME_SHARE_SAMPLED } else { MIN_TIME_SHARE };
     (far && share(waited, busy) >= min_share).then_some(waited)
+}
+
+/// Whether what is in flight stands in a queue of the path.
+fn has_queue(socket: &Socket) -> bool {
+    let Some(tcp) = socket.tcp.as_deref() else { return false };
+    let (Some(rtt), Some(min), Some(deviation)) = (tcp.rtt_us, tcp.min_rtt_us, tcp.rttvar_us)
+    else {
+        return false;
+    };
+    f64::from(rtt) >= f64::from(min) * MIN_QUEUE_RATIO
+        && rtt.saturating_sub(min) >= deviation.saturating_mul(MIN_QUEUE_DEVIATIONS)
 }
 
 /// In how many samples the buffer was full, and of how many.
@@ -361,6 +389,24 @@ pub(super) mod tests {
         let mut evidence = limited(0.05);
         sampled(&mut evidence, 7, 7);
         assert!(matches!(rule(&evidence), Verdict::RuledOut(_)), "the kernel counted nothing");
+    }
+
+    #[test]
+    fn a_larger_buffer_would_wait_in_the_queue_that_stands() {
+        let with = |rtt: u32, deviation: u32| {
+            let mut evidence = limited(0.9);
+            let tcp = evidence.sockets.as_mut().unwrap().sockets[0].tcp.as_mut().unwrap();
+            (tcp.min_rtt_us, tcp.rtt_us, tcp.rttvar_us) =
+                (Some(100_000), Some(rtt), Some(deviation));
+            rule(&evidence)
+        };
+        let Verdict::RuledOut(why) = with(150_000, 12_500) else { panic!("a queue") };
+        assert_eq!(
+            why,
+            "send buffers (full up to 90 % of the time, while a queue stood on the path)"
+        );
+        findings_of(with(149_000, 1_000));
+        findings_of(with(150_000, 13_000));
     }
 
     #[test]
