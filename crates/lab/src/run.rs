@@ -139,6 +139,8 @@ struct Lab<'a> {
     conntrack_max: Option<ConntrackMax>,
     folder: Folder,
     name: String,
+    /// The step that is running, from 0 on.
+    step: usize,
 }
 
 impl<'a> Lab<'a> {
@@ -166,6 +168,7 @@ impl<'a> Lab<'a> {
             conntrack_max: None,
             folder,
             name: source.name.clone(),
+            step: 0,
         };
         for process in scenario.processes.iter().filter(|process| !process.with_workload) {
             (options.progress)(&format!("starting {}", process.name.get_ref()));
@@ -216,6 +219,7 @@ impl<'a> Lab<'a> {
                 1 => String::new(),
                 total => format!(" ({} of {total})", index + 1),
             };
+            self.step = index;
             let before = self.network.counters();
             let cpu = CpuMeter::start();
             let measured = self.measure(&progress);

@@ -77,14 +77,18 @@ impl Lab<'_> {
         Ok((ProcessGroup(host.start_line(line, out, err)?), path))
     }
 
-    /// Where the capture of a host is written.
+    /// Where the capture of a host is written: a number stands in the names of those after a fix.
     fn capture_file(&self, host: &Name) -> Result<PathBuf> {
         let folder = self.options.captures.clone().unwrap_or_else(|| self.folder.0.clone());
         std::fs::create_dir_all(&folder)
             .map_err(|error| Error::new(format!("cannot make {}: {error}", folder.display())))?;
         let folder = std::path::absolute(&folder)
             .map_err(|error| Error::new(format!("no path {}: {error}", folder.display())))?;
-        Ok(folder.join(format!("{}-{}.pcap", self.name, host.get_ref())))
+        let number = match self.step {
+            0 => String::new(),
+            step => format!("-{}", step + 1),
+        };
+        Ok(folder.join(format!("{}-{}{number}.pcap", self.name, host.get_ref())))
     }
 
     /// Adds what the captures of both ends of a path show together.

@@ -109,6 +109,11 @@ pub(crate) struct LabScoreOptions {
           value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) jobs: u8,
 
+    /// Keep the captures of runs that are not as expected, each in a folder
+    /// NAME or NAME-SEED of this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) captures: Option<PathBuf>,
+
     /// Write the score as Markdown to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
@@ -118,27 +119,51 @@ fn run_round(
     extent: Extent,
     options: &LabScoreOptions,
 ) -> anyhow::Result<Vec<Outcome>> {
-    let request = |source| Request { source, seed, extent, captures: None, duration: None };
+    let folder = |(source, _): &(Source, Scenario)| {
+        let name = match seed {
+            Some(seed) => format!("{}-{seed}", source.name),
+            None => source.name.clone(),
+        };
+        options.captures.as_ref().map(|folder| folder.join(name))
+    };
+    let folders: Vec<Option<PathBuf>> = sources.iter().map(folder).collect();
     let jobs = usize::from(options.jobs);
     let in_parallel = |scenario: &Scenario| jobs > 1 && scenario.low_cpu;
     let mut outcomes = BTreeMap::new();
     let mut printed = Ok(());
     for (parallel, jobs) in [(true, jobs), (false, 1)] {
-        let all = sources.iter().enumerate();
+        let all = sources.iter().zip(&folders).enumerate();
         let (places, requests): (Vec<usize>, Vec<Request<'_>>) = all
-            .filter(|(_, (_, scenario))| in_parallel(scenario) == parallel)
-            .map(|(place, (source, _))| (place, request(source)))
+            .filter(|(_, ((_, scenario), _))| in_parallel(scenario) == parallel)
+            .map(|(place, ((source, _), folder))| {
+                let captures = folder.as_deref();
+                (place, Request { source, seed, extent, captures, duration: None })
+            })
             .unzip();
         runner.run_all(&requests, jobs, &mut |index, outcome| {
             // As soon as it ends: a score takes an hour.
             if !options.json && printed.is_ok() {
                 printed = output::print(&show::line(&outcome), false);
             }
+            let captures = requests.get(index).and_then(|request| request.captures);
+            if let Some(folder) = captures.filter(|_| outcome.is_as_expected()) {
+                remove_captures(folder);
+            }
             outcomes.insert(places.get(index).copied(), outcome);
         });
     }
     printed?;
     Ok(outcomes.into_values().collect())
+}
+
+/// Removes the captures of a run, and their folder if nothing else is in it.
+fn remove_captures(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "pcap") {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    let _ = std::fs::remove_dir(folder);
 }
 
 /// `netwhy lab shell NAME [HOST] [-- COMMAND]`
