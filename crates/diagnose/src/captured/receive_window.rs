@@ -45,7 +45,8 @@ pub(crate) fn window_full_share(direction: StreamDirection<'_>) -> f64 {
 pub(crate) fn window_limited_us(direction: StreamDirection<'_>) -> Option<u64> {
     let sent = direction.sent();
     let limited = sent.time_us(TimeCategory::ReceiveWindow);
-    let trip = sent.round_trip.map(|trip| trip.mean_us).or(direction.stream.round_trip_us())?;
+    // Near a receiver without many time stamps, data is acknowledged at once: the path takes longer.
+    let trip = sent.round_trip.map(|trip| trip.mean_us).max(direction.stream.round_trip_us())?;
     // A queue holds what the window lets out: a larger window would only make the queue longer.
     let queue = sent.round_trip.is_some_and(|trip| {
         let ours = trip.follows_flight.is_some_and(|follows| follows >= MIN_FLIGHT_CORRELATION);

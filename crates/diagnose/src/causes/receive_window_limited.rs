@@ -229,6 +229,20 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn near_the_receiver_its_own_acknowledgements_are_no_round_trips_of_the_path() {
+        let named = |full_us: u64| {
+            let mut evidence = limited(full_us);
+            let sent = &mut evidence.packets.as_mut().unwrap().worst[0].from_server;
+            set_time(sent, TimeCategory::Network, 600_000);
+            let trips = sent.round_trip.as_mut().unwrap();
+            (trips.min_us, trips.mean_us) = (1, 19);
+            matches!(rule(&evidence), Verdict::Found(_))
+        };
+        // Eight round trips of 20 ms.
+        assert!(!named(160_000) && named(161_000));
+    }
+
+    #[test]
     fn stays_quiet_when_a_queue_holds_the_window() {
         let mut evidence = limited(2_000_000);
         let stream = &mut evidence.packets.as_mut().unwrap().worst[0];
