@@ -323,15 +323,17 @@ fn the_first_signal_ends_whatever_waits() {
         signal(child.id(), end);
         ends_soon(&mut child);
     }
-    // Pipes that have a writer, and nothing in them.
-    let pipe = path("pipe");
-    run(Command::new("mkfifo").arg(&pipe));
+    // Pipes that have a writer, and nothing in them. Each option has a pipe of its own: what other tests start
+    // meanwhile may hold the writer of one for a moment longer, and to the next reader that would be its end.
     for option in ["-b @", "--ca ", "--urls-file "] {
+        let pipe = path(option.trim_matches(['-', ' ', '@']));
+        run(Command::new("mkfifo").arg(&pipe));
         let line = format!("{option}{} https://127.0.0.1/", pipe.display());
         let mut child = http(&host, &line).spawn().expect("netwhy");
         let mut writer = None;
         wait_until("it opens the pipe", || {
-            let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+            use rustix::fs::OFlags;
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
             writer = rustix::fs::open(&pipe, flags, rustix::fs::Mode::empty()).ok();
             writer.is_some()
         });
