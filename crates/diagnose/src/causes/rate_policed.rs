@@ -23,13 +23,15 @@
 //! The level is sharp to a packet and the jitter of the path; the probability of
 //! random losses in this pattern is below e^-12 (e^-5 where the rate is known from
 //! the response before); round trips grow with the level by less than 0.35 of what
-//! they would in a queue.
+//! they would in a queue. Until the rate is known, the level has to have been
+//! reached from below three times: losses in one run agree at some rate.
 //!
 //! ## Looks like it, but is not
 //!
 //! - A shaper or a full queue: packets wait before they are dropped, that is
 //!   bufferbloat.
-//! - packet-loss of a bad link: losses at any level.
+//! - packet-loss of a bad link: losses at any level, or in runs that do not come
+//!   back to the level of the one before.
 //! - reordering: where ten times as many retransmissions were spurious as segments
 //!   were lost, the few may have been late.
 //!

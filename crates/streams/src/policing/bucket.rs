@@ -8,6 +8,9 @@ use super::statistics::quantile;
 const MIN_BURSTS: usize = 4;
 /// The same, where the rate is known from earlier responses.
 const MIN_BURSTS_KNOWN_RATE: usize = 1;
+/// Fewest times that the level was reached from below: the bursts of a run of losses, or of two, agree
+/// at some rate, however many they are.
+const MIN_REACHED: usize = 3;
 /// Least certainty that it is not chance, natural logarithm: 1 in 160,000, for each rate tried.
 const MIN_CERTAINTY: f64 = 12.0;
 /// The same, where the rate is known.
@@ -76,6 +79,8 @@ struct LossPoint {
     sum: f64,
     /// Seconds since then.
     since: f64,
+    /// Lowest deficit since the burst before began, bytes.
+    lowest: f64,
     is_first: bool,
 }
 
@@ -108,6 +113,8 @@ struct Search<'a> {
     passed: u32,
     /// Bursts that agree in any case: the level is free to choose, and perhaps the rate.
     free: usize,
+    /// How often the level has to have been reached from below.
+    min_reached: usize,
     points: Vec<LossPoint>,
     /// Deficit after each step, bytes; not a number where something was lost.
     levels: Vec<f64>,
@@ -120,7 +127,7 @@ pub(super) fn fit(steps: &[Step], initial: f64, known: Option<(f64, f64)>) -> Op
     if let Some((low, high)) = known
         && search.bursts >= MIN_BURSTS_KNOWN_RATE
     {
-        search.free = 1;
+        (search.free, search.min_reached) = (1, 0);
         let fitted = search.refine((low * high).sqrt()).max(low).min(high);
         let step = (high / low).powf(1.0 / f64::from(KNOWN_RATE_STEPS));
         let rates =
@@ -134,7 +141,7 @@ pub(super) fn fit(steps: &[Step], initial: f64, known: Option<(f64, f64)>) -> Op
     if search.bursts < MIN_BURSTS {
         return None;
     }
-    (search.free, search.initial) = (2, initial);
+    (search.free, search.min_reached, search.initial) = (2, MIN_REACHED, initial);
     let mean = search.mean_rate()?;
     let mut rates = FIRST_RATES.map(|factor| mean * factor);
     for rate in &mut rates {
@@ -165,7 +172,20 @@ impl<'a> Search<'a> {
         round_trips.sort_unstable_by(f64::total_cmp);
         let jitter = quantile(&round_trips, 0.75) - quantile(&round_trips, 0.1);
         let (points, levels) = (Vec::with_capacity(2 * bursts), Vec::with_capacity(steps.len()));
-        Search { steps, initial, packet, jitter, bursts, lost, passed, free: 2, points, levels }
+        let (free, min_reached) = (2, MIN_REACHED);
+        Search {
+            steps,
+            initial,
+            packet,
+            jitter,
+            bursts,
+            lost,
+            passed,
+            free,
+            min_reached,
+            points,
+            levels,
+        }
     }
 
     /// Bytes a second that passed between the first loss and the last.
@@ -185,20 +205,24 @@ impl<'a> Search<'a> {
         let (mut deficit, mut sum, mut full, mut before) = (self.initial, self.initial, 0.0, 0.0);
         let mut is_dropping = false;
         let mut last: Option<LossPoint> = None;
+        let mut lowest = 0.0_f64;
         for step in self.steps {
             deficit -= rate * (step.at - before);
             before = step.at;
             if deficit <= 0.0 {
                 (deficit, sum, full) = (0.0, 0.0, step.at);
             }
+            lowest = lowest.min(deficit);
             deficit += step.passed;
             sum += step.passed;
             if step.lost > 0 {
                 let level = deficit + step.packet;
                 let since = step.at - full;
                 let is_first = !(is_dropping && step.passed == 0.0);
-                let point = LossPoint { level, sum: sum + step.packet, since, is_first };
+                let sum = sum + step.packet;
+                let point = LossPoint { level, sum, since, lowest, is_first };
                 if is_first {
+                    lowest = deficit;
                     self.points.extend(last.take());
                     self.points.push(point);
                 } else {
@@ -309,8 +333,9 @@ impl<'a> Search<'a> {
     fn score(&mut self, rate: f64) -> Score {
         self.walk(rate);
         let slack = self.slack(rate);
+        let width = self.packet + 2.0 * slack;
         self.points.sort_unstable_by(|a, b| a.level.total_cmp(&b.level));
-        let agreeing = self.points.get(self.agreeing(self.packet + 2.0 * slack)).unwrap_or(&[]);
+        let agreeing = self.points.get(self.agreeing(width)).unwrap_or(&[]);
         let (Some(first), Some(last)) = (agreeing.first(), agreeing.last()) else {
             return Score::default();
         };
@@ -325,7 +350,9 @@ impl<'a> Search<'a> {
                 passed_beyond += u64::from(step.packets);
             }
         }
-        let agreeing_bursts = agreeing.iter().filter(|point| point.is_first).count();
+        let first_points = || agreeing.iter().filter(|point| point.is_first);
+        let agreeing_bursts = first_points().count();
+        let reached_from_below = first_points().filter(|point| point.lowest < from - width).count();
         let mut score = Score { from, agreeing_bursts, passed_beyond, ..Score::default() };
         // How often a packet is at that level anyway: those that passed there, and one.
         let all_bursts = self.bursts as f64 + 1.0;
@@ -340,7 +367,9 @@ impl<'a> Search<'a> {
             && rate * self.jitter <= from * MAX_JITTER_SHARE
         {
             score.worth = certainty(hits, count, chance) * lost_share;
-            if agreeing.len() as f64 >= MIN_AGREEING_SHARE * all && lost_share >= MIN_AGREEING_SHARE
+            if reached_from_below >= self.min_reached
+                && agreeing.len() as f64 >= MIN_AGREEING_SHARE * all
+                && lost_share >= MIN_AGREEING_SHARE
             {
                 score.certainty = score.worth;
             }

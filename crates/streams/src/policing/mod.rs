@@ -12,7 +12,8 @@
 //!    jitter of the path;
 //! 2. what passed was below that level;
 //! 3. chance would not do that: few of the packets reach the level, and the losses are many;
-//! 4. the round trip does not follow the level, although a queue of that length would show in it.
+//! 4. the level is reached from below several times, not once in a run of losses;
+//! 5. the round trip does not follow the level, although a queue of that length would show in it.
 //!
 //! - `transmissions`: what was sent, and whether it passed, as a place before the policer can know
 //! - `bucket`: the level, the rate at which the losses agree, and how unlikely chance is

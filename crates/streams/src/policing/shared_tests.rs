@@ -185,6 +185,8 @@ fn queues_and_random_losses_of_several_senders_are_no_policer() {
         Path::RandomLoss { loss: 0.01 },
         Path::RandomLoss { loss: 0.05 },
         Path::Outages { mean: 0.5, duration: 0.05 },
+        Path::LossRuns { begin: 0.0025, end: 0.2, loss: 0.8 },
+        Path::LossRuns { begin: 0.001, end: 0.03, loss: 0.5 },
     ];
     for path in paths {
         for seed in 1..=seeds(6) {

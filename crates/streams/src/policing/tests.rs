@@ -54,6 +54,13 @@ pub(super) enum Path {
         mean: f64,
         duration: f64,
     },
+    /// Losses in runs (Gilbert-Elliott): the probabilities, for each packet, that a run begins and that
+    /// it ends, and of a loss within it.
+    LossRuns {
+        begin: f64,
+        end: f64,
+        loss: f64,
+    },
     /// A queue that other traffic fills too.
     SharedQueue {
         rate: f64,
@@ -72,12 +79,22 @@ pub(super) struct Link {
     arrived: f64,
     /// Half a round trip, seconds.
     pub(super) half: f64,
+    is_in_run: bool,
     random: Random,
 }
 
 impl Link {
     pub(super) fn new(path: Path, half: f64, random: Random) -> Self {
-        Link { path, deficit: 0.0, at: 0.0, next_event: 0.0, arrived: 0.0, half, random }
+        Link {
+            path,
+            deficit: 0.0,
+            at: 0.0,
+            next_event: 0.0,
+            arrived: 0.0,
+            half,
+            is_in_run: false,
+            random,
+        }
     }
 
     /// When a packet that is sent now arrives; packets stay in order.
@@ -119,6 +136,12 @@ impl Link {
             }
             Path::RandomLoss { loss } => {
                 return (self.random.share() >= loss).then_some(at + self.half + jitter);
+            }
+            Path::LossRuns { begin, end, loss } => {
+                let change = if self.is_in_run { end } else { begin };
+                self.is_in_run ^= self.random.share() < change;
+                let is_lost = self.is_in_run && self.random.share() < loss;
+                return (!is_lost).then_some(at + self.half + jitter);
             }
             Path::Outages { mean, duration } => {
                 if at > self.next_event + duration {
@@ -225,6 +248,58 @@ fn responses(
     all
 }
 
+/// Sends for six seconds at this rate, whatever is lost, so many packets at once, as bbr does: a quarter
+/// faster in one round trip of eight, a quarter slower in the next. Returns what was found.
+fn paced(path: Path, rate: f64, at_once: u64, seed: u64) -> Option<PolicedResponse> {
+    let half = 0.03;
+    let mut link = Link::new(path, half, Random(seed * 2 + 1));
+    let mut random = Random(seed * 7 + 3);
+    let mut detector = PolicerDetector::default();
+    let (mut now, mut next, mut again) = (1.0_f64, 0_u64, VecDeque::new());
+    let mut missing: BTreeSet<u64> = BTreeSet::new();
+    // When, which packet, and whether it was lost.
+    let mut known: BinaryHeap<Reverse<(i64, u64, bool)>> = BinaryHeap::new();
+    while now < 7.0 {
+        while let Some(&Reverse((at, packet, is_lost))) = known.peek()
+            && (at as f64) < now * 1e9
+        {
+            known.pop();
+            if is_lost {
+                again.push_back(packet);
+                continue;
+            }
+            missing.remove(&packet);
+            let first = missing.first().copied().unwrap_or(next);
+            let all = Sequence(first * u64::from(DATA));
+            let here = Sequence(packet * u64::from(DATA));
+            detector.acknowledged(all, at);
+            if packet > first {
+                detector.selectively_acknowledged(all, here, here.plus(DATA), at);
+            }
+        }
+        let (from, count, kind) = match again.pop_front() {
+            Some(packet) => (packet, 1, SegmentKind::FastRetransmission),
+            None => (next, at_once, SegmentKind::New),
+        };
+        let bytes = DATA * count as u32;
+        detector.sent(kind, Sequence(from * u64::from(DATA)), bytes, HEADERS, (now * 1e9) as i64);
+        for packet in from..from + count {
+            missing.insert(packet);
+            let passed = link.carry(now);
+            let at = passed.unwrap_or(now + half + 0.002) + half;
+            known.push(Reverse(((at * 1e9) as i64, packet, passed.is_none())));
+        }
+        next = next.max(from + count);
+        let gain = match ((now - 1.0) / (2.0 * half)) as u64 % 8 {
+            0 => 1.25,
+            1 => 0.75,
+            _ => 1.0,
+        };
+        now += count as f64 * WIRE / (rate * gain) * (0.9 + 0.2 * random.share());
+    }
+    detector.end_response(0)
+}
+
 pub(super) const MEGABIT: f64 = 125_000.0;
 
 #[test]
@@ -289,6 +364,25 @@ fn random_losses_are_no_policers() {
     for loss in [0.003, 0.005, 0.01, 0.02, 0.05] {
         assert_not_found(Path::RandomLoss { loss }, seeds(12));
     }
+}
+
+#[test]
+fn losses_in_runs_are_no_policers() {
+    let rate = 100.0 * MEGABIT;
+    for (begin, end, loss) in [(0.0005, 0.02, 0.5), (0.001, 0.03, 0.5), (0.001, 0.05, 0.3)] {
+        let path = Path::LossRuns { begin, end, loss };
+        for at_once in [1, 2] {
+            for seed in 1..=seeds(20) {
+                let found = paced(path, rate, at_once, seed);
+                assert_eq!(found, None, "{path:?} {at_once} seed {seed}");
+            }
+        }
+        assert_not_found(path, seeds(10));
+    }
+    // The same sender before a policer: the losses of runs come at any level, these at one.
+    let path = Path::Policer { rate: 22.0 * MEGABIT, bucket: 20e3 };
+    let found = (1..=10).filter(|seed| paced(path, 20.0 * MEGABIT, 2, *seed).is_some()).count();
+    assert!(found >= 9, "{found} of 10");
 }
 
 #[test]
