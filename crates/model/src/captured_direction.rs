@@ -138,7 +138,8 @@ pub struct CapturedDirection {
     /// Segments whose checksum was verified: those after a retransmission that were captured whole.
     #[serde(default)]
     pub checksums_verified: u64,
-    /// Segments among them with a bad checksum.
+    /// Segments among them with a bad checksum, but for the latest that were not acknowledged: the
+    /// capture may have ended before their retransmission.
     #[serde(default)]
     pub bad_checksums: u64,
 }

@@ -12,6 +12,8 @@ const MAX_GAP_FILLS: usize = 64;
 /// Retransmissions in flight that are remembered: whether the newest of more were needed is not
 /// asked.
 const MAX_UNDECIDED: usize = 64;
+/// Damaged segments in flight that are remembered.
+const MAX_DAMAGED: usize = 16;
 /// Ranges that the receiver holds beyond a hole.
 const MAX_HELD: usize = 64;
 
@@ -36,7 +38,9 @@ pub(crate) struct LossRecovery {
     pub(crate) unanswered: Unanswered,
     /// Time before retransmissions that turned out to be spurious.
     pub(crate) spurious_time: Nanos,
-    pub(crate) checksums: ChecksumCounts,
+    checksums: ChecksumCounts,
+    /// Where the damaged segments begin that were not acknowledged yet; bounded.
+    damaged: Vec<Sequence>,
 }
 
 /// A segment, and how often it was retransmitted after a timeout.
@@ -53,7 +57,8 @@ pub struct SegmentTimeouts {
 pub struct ChecksumCounts {
     /// Segments.
     pub verified: u32,
-    /// Those of them that were damaged.
+    /// Those of them that were damaged, but for the latest that were not acknowledged: the capture may
+    /// have ended before their retransmission.
     pub bad: u32,
 }
 
@@ -301,16 +306,37 @@ impl LossRecovery {
         is_near
     }
 
-    /// Verifies the checksum of a segment.
+    /// Segments whose checksum was verified; everything before `acknowledged` was acknowledged.
+    pub(crate) fn checksums(&self, acknowledged: Sequence) -> ChecksumCounts {
+        let open = self.damaged.iter().filter(|from| **from >= acknowledged).count();
+        let bad = self.checksums.bad.saturating_sub(u32::try_from(open).unwrap_or(u32::MAX));
+        ChecksumCounts { bad, ..self.checksums }
+    }
+
+    /// Verifies the checksum of a segment that begins at `from`; everything before `acknowledged` was
+    /// acknowledged.
     #[cold]
-    pub(crate) fn verify_checksum(&mut self, ip: &Ip<'_>) {
-        let (verified, bad) = match checksum(ip, tcp::CHECKSUM_OFFSET) {
-            Some(Checksum::Correct) => (1, 0),
-            Some(Checksum::Incorrect) => (1, 1),
-            Some(Checksum::Offloaded) | None => (0, 0),
-        };
-        self.checksums.verified = self.checksums.verified.saturating_add(verified);
-        self.checksums.bad = self.checksums.bad.saturating_add(bad);
+    pub(crate) fn verify_checksum(&mut self, ip: &Ip<'_>, from: Sequence, acknowledged: Sequence) {
+        match checksum(ip, tcp::CHECKSUM_OFFSET) {
+            Some(Checksum::Correct) => self.verified(),
+            Some(Checksum::Incorrect) => {
+                self.verified();
+                self.damaged(from, acknowledged);
+            }
+            Some(Checksum::Offloaded) | None => {}
+        }
+    }
+
+    fn verified(&mut self) {
+        self.checksums.verified = self.checksums.verified.saturating_add(1);
+    }
+
+    fn damaged(&mut self, from: Sequence, acknowledged: Sequence) {
+        self.checksums.bad = self.checksums.bad.saturating_add(1);
+        self.damaged.retain(|before| *before >= acknowledged);
+        if self.damaged.len() < MAX_DAMAGED && !self.damaged.contains(&from) {
+            self.damaged.push(from);
+        }
     }
 }
 
@@ -331,5 +357,25 @@ mod tests {
         assert!(found(Some((500, 460)), 900 * MS) && !found(Some((500, 510)), 10 * MS));
         // Without them, what comes after the shortest timeout was sent after it.
         assert!(found(None, 150 * MS) && !found(None, 200 * MS));
+    }
+
+    #[test]
+    fn damaged_segments_at_the_end_are_not_counted_yet() {
+        let mut recovery = LossRecovery::default();
+        let bad = |recovery: &LossRecovery, acknowledged| recovery.checksums(acknowledged).bad;
+        recovery.damaged(Sequence(1_000), Sequence(1_000));
+        recovery.damaged(Sequence(5_000), Sequence(1_000));
+        assert_eq!(bad(&recovery, Sequence(1_000)), 0, "neither was retransmitted");
+        assert_eq!(bad(&recovery, Sequence(5_000)), 1);
+        assert_eq!(bad(&recovery, Sequence(9_000)), 2);
+        // Its retransmission is damaged as well: of the two, one was retransmitted.
+        recovery.damaged(Sequence(5_000), Sequence(5_000));
+        assert_eq!(bad(&recovery, Sequence(5_000)), 2);
+        // More in flight than are remembered count.
+        for number in 0..100 {
+            recovery.damaged(Sequence(10_000 + number), Sequence(9_000));
+        }
+        assert_eq!(recovery.damaged.len(), MAX_DAMAGED);
+        assert_eq!(bad(&recovery, Sequence(9_000)), 103 - MAX_DAMAGED as u32);
     }
 }

@@ -167,7 +167,8 @@ impl Direction {
 
     /// Segments whose checksum was verified: those after the first loss, if captured whole.
     pub fn checksums(&self) -> ChecksumCounts {
-        self.loss_recovery.as_ref().map_or_else(Default::default, |recovery| recovery.checksums)
+        let recovery = self.loss_recovery.as_ref();
+        recovery.map_or_else(Default::default, |recovery| recovery.checksums(self.acknowledged))
     }
 
     /// It had waited this long before its last retransmission. Once either end has closed, an answer
@@ -216,12 +217,13 @@ impl Direction {
         if self.loss_recovery.is_none() {
             return;
         }
-        let mss = self.mss();
+        let (mss, acknowledged) = (self.mss(), self.acknowledged);
+        let from = self.next.near(tcp.sequence);
         if let Some(recovery) = &mut self.loss_recovery
             // A segment that an offload put together has another checksum, or none.
             && tcp.length <= mss
         {
-            recovery.verify_checksum(&{ *ip });
+            recovery.verify_checksum(&{ *ip }, from, acknowledged);
         }
     }
 
